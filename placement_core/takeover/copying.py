@@ -113,10 +113,9 @@ class _Copier:
 
     def adopt(self, target: Target, items: Iterable[Item]) -> None:
         """Remember the source of what was here before it was copied."""
-        unremembered = [item for item in items if item.outcome in (Outcome.EQUAL, Outcome.UPDATE)
-                   and item.id not in self._copied[target.kind]]
-        if unremembered:
-            self._write(target, unremembered, lambda: None)
+        present = [item for item in items if item.outcome in (Outcome.EQUAL, Outcome.UPDATE)]
+        if any(item.id not in self._copied[target.kind] for item in present):
+            self._write(target, present, lambda: None)
 
     def _create(self, target: Target, items: Sequence[Item]) -> list[Item]:
         """Create records together, or else one by one, so that one that is refused is alone."""
@@ -166,8 +165,8 @@ class _Copier:
         def write(ctx: Context) -> None:
             with db.write(ctx) as session:
                 work()
-                origins.remember(
-                    session, self._source, target.kind, [item.id for item in items])
+                origins.remember(session, self._source, target.kind, [
+                    item.id for item in items if item.id not in self._copied[target.kind]])
 
         write(self._ctx)
         time.sleep(self._pause_seconds * max(len(items), 1))

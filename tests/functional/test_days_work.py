@@ -46,9 +46,9 @@ _FIXED = {"change_heads", "marks", "online_migrations", "revisions"}
 #: thing, or with a command of their own.
 _REGISTERED = {
     "catalog_domains", "catalog_endpoints", "catalog_regions", "catalog_services",
-    "cell_mappings", "computehost_extra_capabilities", "computehosts", "instance_group_member",
-    "instance_groups", "instance_mappings", "migrated_nodes", "pooled_trees",
-    "registered_limits", "resource_properties",
+    "cell_mappings", "computehost_extra_capabilities", "computehosts", "copied_records",
+    "instance_group_member", "instance_groups", "instance_mappings", "migrated_nodes",
+    "pooled_trees", "registered_limits", "resource_properties",
 }
 #: What drivers write that are not used here, and is removed with the lease, or after the call.
 _OF_DRIVERS = {"reservation_amounts", "reservation_outbox"}

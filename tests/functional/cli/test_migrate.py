@@ -113,6 +113,12 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
             2, self.count(self.migrate("copy", "--execute", "--prune"))["pruned"])
         self.assertEqual([], self.migrate("diff"))
 
+    def test_what_was_deleted_here_comes_again(self) -> None:
+        self.migrate("copy", "--execute")
+        self.run_command("catalog", "project", "remove", self.cloud.child)
+        self.assertEqual(2, self.count(self.migrate("copy", "--execute"))["create"])
+        self.assertEqual([], self.migrate("diff"))
+
     def test_what_was_here_before_is_not_gone(self) -> None:
         self.run_command("catalog", "domain", "add", "ours")
         self.migrate("copy", "--execute", "--prune")
