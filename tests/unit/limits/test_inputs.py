@@ -41,8 +41,8 @@ class TestItems(base.TestCase):
             self.refused("project_id", inputs.parse_node, given)
 
     def test_descriptions(self):
-        for given, found in ((None, None), ("", ""), ("x" * 255, "x" * 255)):
+        for given, found in ((None, None), ("", ""), ("x" * 65535, "x" * 65535)):
             self.assertEqual(found, inputs.parse_description({"description": given}))
         self.assertEqual(None, inputs.parse_description({}))
-        for given in ("x" * 256, 5, "\0"):
+        for given in ("x" * 65536, "é" * 32768, 5, "\0"):
             self.refused("description", inputs.parse_description, {"description": given})
