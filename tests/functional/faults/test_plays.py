@@ -1,4 +1,4 @@
-"""A short play on each kind of cluster; ``make test-faults`` plays longer."""
+"""A play of a minute on each kind of cluster; ``make soak`` plays longer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.faults import running
 from tests.faults.play import Length
 from tests.server_programs import NotInstalledError
 
-_SECONDS = 25
+_SECONDS = 60
 #: Other tests run on the same processors.
 _RECOVERY_SECONDS = 60
 #: Plays a test again as it was.
