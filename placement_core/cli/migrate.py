@@ -9,7 +9,7 @@ import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from placement_core import errors, services as service_parts
+from placement_core import services as service_parts
 from placement_core.cli import base
 from placement_core.context import Context
 from placement_core.takeover import copying, keystone, nova_quotas, records, sources, targets
@@ -19,7 +19,6 @@ from placement_core.takeover.sources import Source
 from placement_core.takeover.targets import Target
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
-
 
 
 def _make_keystone(_conf: str | None) -> Source:
@@ -35,6 +34,9 @@ def _make_nova_api(conf: str | None) -> Source:
 #: of the service's configuration, if it is given.
 _SOURCES: Mapping[str, Callable[[str | None], Source]] = {
     "keystone": _make_keystone, "nova-api": _make_nova_api}
+
+#: What is read: (the name of a service, the URL of its database, the path of its configuration).
+_Address = tuple[str, str, str | None]
 _EQUAL, _WARNINGS, _BLOCKERS = 0, 1, 2
 #: What people are to look at one by one.
 _NOTEWORTHY = (Outcome.UPDATE, Outcome.GONE, Outcome.PRUNED, Outcome.SKIPPED, Outcome.REFUSED)
@@ -59,14 +61,25 @@ class _Here:
         return [target for target in self.targets if target.kind in source.kinds]
 
     def read(
-        self, wanted: Iterable[tuple[Source, str]]
-    ) -> Iterator[tuple[Source, Contents]]:
-        """Read sources one after the other, each as it is to be beside those before it."""
+        self, addresses: Iterable[_Address]
+    ) -> Iterator[tuple[Source, Contents, Sequence[Record]]]:
+        """Read sources one after the other, each as it is to be beside those before it.
+
+        Yields them with the records of those before.
+        """
         earlier: list[Record] = []
-        for source, url in wanted:
+        for name, url, conf in addresses:
+            source = _SOURCES[name](conf)
             contents = sources.read(source, url, self._look_around(earlier))
-            yield source, contents
+            yield source, contents, earlier
             earlier += contents.records
+
+    def check(self, addresses: Iterable[_Address]) -> list[Item]:
+        """Return what a copy would make of each record of some sources."""
+        return [
+            item for source, contents, earlier in self.read(addresses)
+            for item in copying.check(
+                self.ctx, source.name, contents, self.list_targets(source), earlier)]
 
     def _look_around(self, earlier: Sequence[Record]) -> Surroundings:
         """Return what is here, and what sources have that were read earlier."""
@@ -130,10 +143,7 @@ class CheckMigration(_Migration):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the check."""
         with self._open(parsed_args) as here:
-            items = [
-                item for source, contents in here.read(parsed_args.sources)
-                for item in copying.check(
-                    here.ctx, source.name, contents, here.list_targets(source))]
+            items = here.check(parsed_args.sources)
         self.exit_code = _find_exit_code(items)
         return self._list(parsed_args, items)
 
@@ -162,16 +172,15 @@ class CopyMigration(_Migration):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the copy."""
         with self._open(parsed_args) as here:
-            items: list[Item] = []
-            for source, contents in here.read(parsed_args.sources):
-                wanted = here.ctx, source.name, contents, here.list_targets(source)
-                if not parsed_args.execute:
-                    items += copying.check(*wanted)
-                    continue
+            if parsed_args.execute:
                 with self.progress() as bars:
-                    items += copying.copy(
-                        *wanted, prune=parsed_args.prune, pace=parsed_args.pace,
-                        report=bars.report)
+                    items = [
+                        item for source, contents, _ in here.read(parsed_args.sources)
+                        for item in copying.copy(
+                            here.ctx, source.name, contents, here.list_targets(source),
+                            prune=parsed_args.prune, pace=parsed_args.pace, report=bars.report)]
+            else:
+                items = here.check(parsed_args.sources)
         self.exit_code = _find_exit_code(items)
         return self._list(parsed_args, items)
 
@@ -191,10 +200,10 @@ class DiffMigration(_Migration):
         """Run the comparison."""
         with self._open(parsed_args) as here:
             read = list(here.read(parsed_args.sources))
-            kinds = {kind for source, _ in read for kind in source.kinds}
+            kinds = {kind for source, _, _ in read for kind in source.kinds}
             contents = Contents(
-                [record for _, of_source in read for record in of_source.records],
-                [item for _, of_source in read for item in of_source.left])
+                [record for _, of_source, _ in read for record in of_source.records],
+                [item for _, of_source, _ in read for item in of_source.left])
             differences = copying.diff(
                 here.ctx, contents, [target for target in here.targets if target.kind in kinds])
         self.exit_code = int(bool(differences))
@@ -203,18 +212,13 @@ class DiffMigration(_Migration):
             for item in differences]
 
 
-def _parse_source(text: str) -> tuple[Source, str]:
+def _parse_source(text: str) -> _Address:
     name, equals, rest = text.partition("=")
     if not equals or name not in _SOURCES:
         raise argparse.ArgumentTypeError(
             f"expected SERVICE=URL, where SERVICE is one of {', '.join(_SOURCES)}")
     url, comma, conf = rest.rpartition(",")
-    if not (comma and conf.endswith(".conf")):
-        url, conf = rest, ""
-    try:
-        return _SOURCES[name](conf or None), url
-    except errors.ConfigurationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    return (name, url, conf) if comma and conf.endswith(".conf") else (name, rest, None)
 
 
 def _require_local(parts: service_parts.Services) -> None:

@@ -2,48 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from placement_core.takeover import records
 from placement_core.takeover.records import Contents, Fields, Item, Outcome, Record
+
+_RESOURCE = ("service_id", "region_id", "resource_name")
+#: What only one of our records of a kind may have.
+_UNIQUE: Mapping[str, Sequence[str]] = {
+    records.DOMAIN: ("name",),
+    records.PROJECT: ("domain_id", "name"),
+    records.REGISTERED_LIMIT: _RESOURCE,
+    records.LIMIT: (*_RESOURCE, "project_id", "domain_id"),
+    records.USER_LIMIT: (*_RESOURCE, "project_id", "user_id"),
+}
+#: The fields that name a record of another kind.
+_REFERENCES: Mapping[str, Mapping[str, str]] = {
+    records.PROJECT: {"domain_id": records.DOMAIN, "parent_id": records.PROJECT},
+    records.LIMIT: {"project_id": records.PROJECT, "domain_id": records.DOMAIN},
+    records.USER_LIMIT: {"project_id": records.PROJECT},
+}
+
+#: {kind: {id: fields}}.
+Present = Mapping[str, Mapping[str, Fields]]
 
 
 def compare(
-    contents: Contents, present: Mapping[str, Mapping[str, Fields]],
-    copied: Mapping[str, Collection[str]],
+    contents: Contents, present: Present, copied: Mapping[str, Collection[str]]
 ) -> list[Item]:
     """Return each record of the source with what a copy would make of it.
 
-    :param present: ours: {kind: {id: fields}}.
+    :param present: ours.
     :param copied: what was copied earlier: {kind: ids}.
     """
     wanted_ids: dict[str, set[str]] = {}
-    items: list[Item] = []
-    for record in contents.records:
-        wanted_ids.setdefault(record.kind, set()).add(record.id)
-        items.append(_compare(record, present.get(record.kind, {}).get(record.id)))
-    for item in contents.left:
-        if item.outcome is Outcome.REFUSED:
-            wanted_ids.setdefault(item.kind, set()).add(item.id)  # it still means something there
+    comparison = _Comparison(present)
+    items = [comparison.compare(record) for record in contents.records]
+    for item in (*items, *contents.left):
+        if item.outcome is not Outcome.SKIPPED:  # what is refused means something there, too
+            wanted_ids.setdefault(item.kind, set()).add(item.id)
     return [*items, *contents.left, *_list_gone(wanted_ids, present, copied)]
 
 
-def _compare(record: Record, ours: Fields | None) -> Item:
-    if ours is None:
+class _Comparison:
+    """What is found of records so far.
+
+    :ivar refused: {kind: ids} of those that cannot be copied.
+    """
+
+    def __init__(self, present: Present) -> None:
+        self._present = present
+        #: {(kind, values of its unique fields): id}.
+        self._taken = {
+            (kind, *(fields[name] for name in names)): id_
+            for kind, names in _UNIQUE.items()
+            for id_, fields in present.get(kind, {}).items()}
+        self.refused: dict[str, set[str]] = {}
+
+    def compare(self, record: Record) -> Item:
+        ours = self._present.get(record.kind, {}).get(record.id)
+        if ours is not None:
+            differences = {name: (ours[name], value) for name, value in record.fields.items()
+                           if ours[name] != value}
+            return Item(
+                record.kind, record.id, record.name,
+                Outcome.UPDATE if differences else Outcome.EQUAL, differences=differences,
+                record=record)
+        reason = self._find_obstacle(record)
+        if reason:
+            self.refused.setdefault(record.kind, set()).add(record.id)
+            return Item(record.kind, record.id, record.name, Outcome.REFUSED, reason)
         return Item(record.kind, record.id, record.name, Outcome.CREATE, record=record)
-    differences = find_differences(ours, record.fields)
-    return Item(
-        record.kind, record.id, record.name, Outcome.UPDATE if differences else Outcome.EQUAL,
-        differences=differences, record=record)
 
-
-def find_differences(ours: Fields, theirs: Fields) -> dict[str, tuple[Any, Any]]:
-    """Return the fields that differ: {field: (ours, theirs)}."""
-    return {name: (ours[name], value) for name, value in theirs.items() if ours[name] != value}
+    def _find_obstacle(self, record: Record) -> str:
+        """Say why a record cannot be created here; "": it can."""
+        names = _UNIQUE.get(record.kind, ())
+        if names:
+            id_ = self._taken.get((record.kind, *(record.fields[name] for name in names)))
+            if id_ is not None:
+                values = ", ".join(str(record.fields[name]) for name in names
+                                   if record.fields[name] is not None)
+                return f"{id_} is here already, with the same {values}"
+        for name, kind in _REFERENCES.get(record.kind, {}).items():
+            id_ = record.fields[name]
+            if id_ is not None and id_ in self.refused.get(kind, ()):
+                return f"its {name.removesuffix('_id')} {id_} is refused"
+        return ""
 
 
 def _list_gone(
-    wanted_ids: Mapping[str, Collection[str]], present: Mapping[str, Mapping[str, Fields]],
+    wanted_ids: Mapping[str, Collection[str]], present: Present,
     copied: Mapping[str, Collection[str]],
 ) -> Iterator[Item]:
     """Yield what was copied and is here, but not in the source; dependents first."""

@@ -14,7 +14,7 @@ from placement_core import db, errors
 from placement_core.context import Context
 from placement_core.takeover import origins
 from placement_core.takeover.comparison import compare
-from placement_core.takeover.records import Contents, Fields, Item, Outcome
+from placement_core.takeover.records import Contents, Fields, Item, Outcome, Record
 from placement_core.takeover.targets import Target
 
 #: Called with (what is copied, how much is done, how much there is).
@@ -25,12 +25,20 @@ _BATCH = 100
 
 
 def check(
-    ctx: Context, source: str, contents: Contents, targets: Sequence[Target]
+    ctx: Context, source: str, contents: Contents, targets: Sequence[Target],
+    earlier: Sequence[Record] = (),
 ) -> list[Item]:
-    """Return each record of a source, with what a copy would make of it."""
+    """Return each record of a source, with what a copy would make of it.
+
+    :param earlier: records of other sources, which are to be copied before.
+    """
     kinds = [target.kind for target in targets]
+    present = {kind: dict(ours) for kind, ours in _read(ctx, targets).items()}
+    for record in earlier:
+        if record.kind in present:
+            present[record.kind].setdefault(record.id, record.fields)
     return compare(
-        _choose(contents, kinds), _read(ctx, targets), origins.list_copied(ctx, source, kinds))
+        _choose(contents, kinds), present, origins.list_copied(ctx, source, kinds))
 
 
 def diff(ctx: Context, contents: Contents, targets: Sequence[Target]) -> list[Item]:
@@ -63,9 +71,10 @@ def copy(
     :returns: as ``check``; what could not be copied is refused, with the reason.
     """
     by_kind: dict[str, list[Item]] = {target.kind: [] for target in targets}
-    for item in check(ctx, source, contents, targets):
+    copied = origins.list_copied(ctx, source, list(by_kind))
+    for item in compare(_choose(contents, list(by_kind)), _read(ctx, targets), copied):
         by_kind[item.kind].append(item)
-    copier = _Copier(ctx, source, pace, origins.list_copied(ctx, source, list(by_kind)))
+    copier = _Copier(ctx, source, pace, copied)
     done: dict[str, list[Item]] = {}
     if prune:
         for target in reversed(targets):
@@ -77,9 +86,9 @@ def copy(
     for target in targets:
         items = by_kind[target.kind]
         results = done.setdefault(target.kind, [])
-        for item in copier.copy_all(target, items):
+        for number, item in enumerate(copier.copy_all(target, items), 1):
             results.append(item)
-            report(f"{target.kind}s", len(results), len(items))
+            report(f"{target.kind}s", number, len(items))
         copier.adopt(target, items)
     return [item for target in targets for item in done[target.kind]]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import urllib.parse
 from collections.abc import Callable, Collection, Iterator
 
 import sqlalchemy as sa
@@ -63,8 +65,12 @@ def _open(name: str, url: str) -> Iterator[sa.Connection]:
         if backend not in _DRIVERS:
             raise errors.ConfigurationError(
                 f"{name}: the URL {mask_url(url)} is not one of {', '.join(_DRIVERS)}")
-        engine = sa.create_engine(
-            parsed.set(drivername=_DRIVERS[backend]), poolclass=sa.NullPool)
+        parsed = parsed.set(drivername=_DRIVERS[backend])
+        if backend == "sqlite":
+            # A file that is not there would be made.
+            path = urllib.parse.quote(os.path.abspath(parsed.database or ""))
+            parsed = parsed.set(database=f"file:{path}", query={"mode": "ro", "uri": "true"})
+        engine = sa.create_engine(parsed, poolclass=sa.NullPool)
         with engine.connect() as connection:
             for statement in _SNAPSHOTS[backend]:
                 connection.exec_driver_sql(statement)

@@ -143,10 +143,13 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
 
     def test_a_name_that_is_taken_here(self) -> None:
         self.run_command("catalog", "domain", "add", "sales", "--id", "a" * 32)
-        refused = {row["kind"]: row["details"] for row in self.migrate(
-            "copy", "--execute", code=2) if row["outcome"] == "refused"}
-        self.assertIn("sales", refused["domain"])
-        self.assertIn("project", refused, "of a domain that is not here")
+        expected = self.migrate("check", code=2)
+        refused = {row["kind"]: row["details"] for row in expected
+                   if row["outcome"] == "refused"}
+        self.assertEqual(f"{'a' * 32} is here already, with the same sales", refused["domain"])
+        self.assertRegex(refused["project"], "^its (domain|parent) .* is refused$")
+        self.assertIn("limit", refused)
+        self.assertCountEqual(expected, self.migrate("copy", "--execute", code=2))
 
     def test_for_people_it_counts_and_names_what_to_look_at(self) -> None:
         printed = self.run_command("migrate", "check", "--from", f"keystone={self.database}")
@@ -183,6 +186,26 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
                 if row["kind"] == "limit" and row["outcome"] == "create"}
             self.assertIn(f"class:MEMORY_MB of {self.cloud.child}", created)
         self.assertEqual([], self.migrate("diff", "--from", f"nova-api={nova}"))
+
+    def test_limits_that_two_sources_have(self) -> None:
+        """The check says what the copy does."""
+        sources = (f"keystone={self.database}", "--from",
+                   f"nova-api={nova_databases.api('sqlite')}")
+        self.change_keystone("UPDATE registered_limit SET region_id = NULL")
+        outcomes = []
+        for command in (("check",), ("copy", "--execute")):
+            rows = json.loads(self.run_command(
+                "migrate", *command, "--from", *sources, "-f", "json", code=2))
+            outcomes.append({row["name"]: row["details"] for row in rows
+                             if row["outcome"] == "refused"})
+        self.assertEqual(outcomes[0], outcomes[1])
+        self.assertEqual(["class:VCPU"], list(outcomes[0]))
+        self.assertIn(self.cloud.registered, outcomes[0]["class:VCPU"])
+
+    def test_a_file_that_is_not_there(self) -> None:
+        path = self.source.with_name("typo.sqlite")
+        self.run_command("migrate", "check", "--from", f"keystone=sqlite:///{path}", code=255)
+        self.assertFalse(path.exists())
 
     def test_the_source_is_only_read(self) -> None:
         before = self.source.read_bytes()
