@@ -7,18 +7,10 @@ There are no foreign keys: writers queue (see the package), and an id may be tha
 which only a remote catalog has.
 """
 
-from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db.metadata import metadata
-
-# A binary collation, so that ids and names compare by their characters on every database.
-_MYSQL: dict[str, Any] = {
-    "mysql_engine": "InnoDB",
-    "mysql_charset": "utf8mb4",
-    "mysql_collate": "utf8mb4_bin",
-}
+from placement_core.db.metadata import MYSQL_OPTIONS, metadata
 
 catalog_regions = sa.Table(
     "catalog_regions", metadata,
@@ -26,7 +18,7 @@ catalog_regions = sa.Table(
     sa.Column("parent_region_id", sa.String(255)),
     sa.Column("description", sa.Text, nullable=False),
     sa.Index("catalog_regions_parent_region_id_idx", "parent_region_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 catalog_services = sa.Table(
@@ -36,7 +28,7 @@ catalog_services = sa.Table(
     sa.Column("name", sa.String(255), nullable=False),
     sa.Column("description", sa.Text, nullable=False),
     sa.Column("enabled", sa.Boolean, nullable=False),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 catalog_endpoints = sa.Table(
@@ -49,7 +41,7 @@ catalog_endpoints = sa.Table(
     sa.Column("enabled", sa.Boolean, nullable=False),
     sa.Index("catalog_endpoints_service_id_idx", "service_id"),
     sa.Index("catalog_endpoints_region_id_idx", "region_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 catalog_domains = sa.Table(
@@ -59,7 +51,7 @@ catalog_domains = sa.Table(
     sa.Column("description", sa.Text, nullable=False),
     sa.Column("enabled", sa.Boolean, nullable=False),
     sa.UniqueConstraint("name", name="uniq_catalog_domains0name"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 catalog_projects = sa.Table(
@@ -72,7 +64,7 @@ catalog_projects = sa.Table(
     sa.Column("enabled", sa.Boolean, nullable=False),
     sa.UniqueConstraint("domain_id", "name", name="uniq_catalog_projects0domain_id0name"),
     sa.Index("catalog_projects_parent_id_idx", "parent_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: ``distance`` is 0 from a node to itself, 1 to its parent, and so on.
@@ -83,5 +75,5 @@ catalog_ancestors = sa.Table(
     sa.Column("distance", sa.Integer, nullable=False),
     sa.Index("catalog_ancestors_ancestor_distance_descendant_idx",
              "ancestor_id", "distance", "descendant_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )

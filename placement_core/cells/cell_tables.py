@@ -5,21 +5,14 @@ they are missing, never the service's migrations.
 """
 
 import datetime
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
-from placement_core.db.metadata import timestamps
+from placement_core.db.metadata import MYSQL_OPTIONS, timestamps
 
 metadata = sa.MetaData()
 
-# A binary collation, so that ids and names compare by their characters on every database.
-_MYSQL: dict[str, Any] = {
-    "mysql_engine": "InnoDB",
-    "mysql_charset": "utf8mb4",
-    "mysql_collate": "utf8mb4_bin",
-}
 _MEDIUM_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql")
 
 
@@ -45,7 +38,7 @@ instances = sa.Table(
     sa.Column("hidden", sa.Boolean, default=False),
     sa.UniqueConstraint("uuid", name="uniq_instances0uuid"),
     sa.Index("instances_project_id_deleted_idx", "project_id", "deleted"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 compute_nodes = sa.Table(
@@ -81,7 +74,7 @@ compute_nodes = sa.Table(
         "host", "hypervisor_hostname", "deleted",
         name="uniq_compute_nodes0host0hypervisor_hostname0deleted"),
     sa.Index("compute_nodes_uuid_idx", "uuid", unique=True),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 services = sa.Table(
@@ -101,7 +94,7 @@ services = sa.Table(
     sa.UniqueConstraint("host", "topic", "deleted", name="uniq_services0host0topic0deleted"),
     sa.UniqueConstraint("host", "binary", "deleted", name="uniq_services0host0binary0deleted"),
     sa.Index("services_uuid_idx", "uuid", unique=True),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: All devices of a node, in use or not; ``compute_nodes.pci_stats`` has the free ones.
@@ -119,5 +112,5 @@ pci_devices = sa.Table(
     sa.UniqueConstraint("compute_node_id", "address", "deleted",
                         name="uniq_pci_devices0compute_node_id0address0deleted"),
     sa.Index("ix_pci_devices_compute_node_id_deleted", "compute_node_id", "deleted"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )

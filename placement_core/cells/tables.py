@@ -4,18 +4,10 @@ So a real nova API database can take their place (``[api_database] connection``)
 ``marks`` is not nova's; it is always in the service's own database.
 """
 
-from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db.metadata import metadata, timestamps
-
-# A binary collation, so that names and uuids compare by their characters on every database.
-_MYSQL: dict[str, Any] = {
-    "mysql_engine": "InnoDB",
-    "mysql_charset": "utf8mb4",
-    "mysql_collate": "utf8mb4_bin",
-}
+from placement_core.db.metadata import MYSQL_OPTIONS, metadata, timestamps
 
 cell_mappings = sa.Table(
     "cell_mappings", metadata,
@@ -27,7 +19,7 @@ cell_mappings = sa.Table(
     sa.Column("database_connection", sa.Text, nullable=False),
     sa.Column("disabled", sa.Boolean, default=False),
     sa.UniqueConstraint("uuid", name="uniq_cell_mappings0uuid"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 instance_mappings = sa.Table(
@@ -43,7 +35,7 @@ instance_mappings = sa.Table(
     sa.UniqueConstraint("instance_uuid", name="uniq_instance_mappings0instance_uuid"),
     sa.Index("project_id_idx", "project_id"),
     sa.Index("instance_mappings_user_id_project_id_idx", "user_id", "project_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 instance_groups = sa.Table(
@@ -55,7 +47,7 @@ instance_groups = sa.Table(
     sa.Column("uuid", sa.String(36), nullable=False),
     sa.Column("name", sa.String(255)),
     sa.UniqueConstraint("uuid", name="uniq_instance_groups0uuid"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 instance_group_member = sa.Table(
@@ -68,7 +60,7 @@ instance_group_member = sa.Table(
               nullable=False),
     sa.Index("instance_group_member_instance_idx", "instance_uuid"),
     sa.Index("instance_group_member_group_id_idx", "group_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: Only read, where ``[api_database]`` is nova's; never created by this service.
@@ -84,5 +76,5 @@ watermarks = sa.Table(
     "marks", metadata,
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("at", sa.BigInteger, nullable=False),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )

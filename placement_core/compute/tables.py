@@ -1,16 +1,9 @@
 """The table of compute nodes that are migrated to resource providers."""
 
-from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db.metadata import metadata
-
-_MYSQL: dict[str, Any] = {
-    "mysql_engine": "InnoDB",
-    "mysql_charset": "utf8mb4",
-    "mysql_collate": "utf8mb4_bin",
-}
+from placement_core.db.metadata import MYSQL_OPTIONS, metadata
 
 #: The node that was migrated to the provider with this uuid. ``facts`` is what the node's record
 #: said then, a JSON document {resource class: …}. While that is unchanged, inventories are not
@@ -23,5 +16,5 @@ migrated_nodes = sa.Table(
     sa.Column("facts", sa.Text, nullable=False),
     sa.Column("migrated_at", sa.DateTime, nullable=False),
     sa.Index("migrated_nodes_cell_uuid_idx", "cell_uuid"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )

@@ -1,10 +1,16 @@
 """The one collection of tables, and the columns every upstream table has."""
 
 import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
 metadata = sa.MetaData()
+
+#: What all tables have on MySQL: a binary collation, so that names and ids compare by their
+#: characters, as on every other database.
+MYSQL_OPTIONS: dict[str, Any] = {
+    "mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
 def utcnow() -> datetime.datetime:

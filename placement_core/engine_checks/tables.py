@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from placement_core.changes import tables as change_tables
 from placement_core.db import clock
-from placement_core.migrations.steps import MYSQL_OPTIONS
+from placement_core.db.metadata import MYSQL_OPTIONS
 
 #: What the names of all that a run makes begin with.
 PREFIX = "placement_core_engine_check"

@@ -6,18 +6,10 @@ registered limit. A region that is not given is ``''``, so that it takes part in
 must be unique, and no region has that id.
 """
 
-from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db.metadata import metadata, utcnow
-
-# A binary collation, so that names and ids compare as text on every database.
-_MYSQL: dict[str, Any] = {
-    "mysql_engine": "InnoDB",
-    "mysql_charset": "utf8mb4",
-    "mysql_collate": "utf8mb4_bin",
-}
+from placement_core.db.metadata import MYSQL_OPTIONS, metadata, utcnow
 
 registered_limits = sa.Table(
     "registered_limits", metadata,
@@ -32,7 +24,7 @@ registered_limits = sa.Table(
     sa.UniqueConstraint("service_id", "region_key", "resource_name",
                         name="uniq_registered_limits0service_region_resource"),
     sa.Index("registered_limits_region_key_idx", "region_key"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 limits = sa.Table(
@@ -50,7 +42,7 @@ limits = sa.Table(
     sa.UniqueConstraint("registered_limit_id", "node_id",
                         name="uniq_limits0registered_limit_node"),
     sa.Index("limits_node_id_idx", "node_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 user_limits = sa.Table(
@@ -69,7 +61,7 @@ user_limits = sa.Table(
                         name="uniq_user_limits0registered_limit_project_user"),
     sa.Index("user_limits_project_id_user_id_idx", "project_id", "user_id"),
     sa.Index("user_limits_user_id_idx", "user_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: What was changed, with the words of the time: it outlives what it tells of.
@@ -96,5 +88,5 @@ limit_history = sa.Table(
     sa.Index("limit_history_user_id_idx", "user_id"),
     sa.Index("limit_history_limit_uuid_idx", "limit_uuid"),
     sa.Index("limit_history_service_id_resource_name_idx", "service_id", "resource_name"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )

@@ -9,9 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import operations
 
-#: What all tables have on MySQL.
-MYSQL_OPTIONS: dict[str, Any] = {
-    "mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+from placement_core.db.metadata import MYSQL_OPTIONS
 
 
 def create_table(

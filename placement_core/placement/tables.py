@@ -9,19 +9,11 @@ tables at the end.
 Source: spec placement_api §8 and design §4.
 """
 
-from typing import Any
 
 import sqlalchemy as sa
 
 from placement_core.db import clock
-from placement_core.db.metadata import metadata, timestamps
-
-# A binary collation, so that names and uuids compare as text on every database.
-_MYSQL: dict[str, Any] = {
-    "mysql_engine": "InnoDB",
-    "mysql_charset": "utf8mb4",
-    "mysql_collate": "utf8mb4_bin",
-}
+from placement_core.db.metadata import MYSQL_OPTIONS, metadata, timestamps
 
 resource_providers = sa.Table(
     "resource_providers", metadata,
@@ -37,7 +29,7 @@ resource_providers = sa.Table(
     sa.UniqueConstraint("name", name="uniq_resource_providers0name"),
     sa.Index("resource_providers_root_provider_id_idx", "root_provider_id"),
     sa.Index("resource_providers_parent_provider_id_idx", "parent_provider_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 inventories = sa.Table(
@@ -57,7 +49,7 @@ inventories = sa.Table(
     sa.Index("inventories_resource_class_id_idx", "resource_class_id"),
     sa.UniqueConstraint("resource_provider_id", "resource_class_id",
                         name="uniq_inventories0resource_provider_resource_class"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 allocations = sa.Table(
@@ -73,7 +65,7 @@ allocations = sa.Table(
              "resource_provider_id", "resource_class_id", "used"),
     sa.Index("allocations_resource_class_id_idx", "resource_class_id"),
     sa.Index("allocations_consumer_id_idx", "consumer_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 resource_classes = sa.Table(
@@ -84,7 +76,7 @@ resource_classes = sa.Table(
     # Ours: raised to lock a class; of the first class: see resource_classes.create.
     sa.Column("revision", sa.BigInteger, nullable=False, default=0, server_default="0"),
     sa.UniqueConstraint("name", name="uniq_resource_classes0name"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 traits = sa.Table(
@@ -93,7 +85,7 @@ traits = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=True),
     sa.Column("name", sa.Unicode(255), nullable=False),
     sa.UniqueConstraint("name", name="uniq_traits0name"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 resource_provider_traits = sa.Table(
@@ -105,7 +97,7 @@ resource_provider_traits = sa.Table(
               primary_key=True, nullable=False),
     sa.Index("resource_provider_traits_resource_provider_trait_idx",
              "resource_provider_id", "trait_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 placement_aggregates = sa.Table(
@@ -114,7 +106,7 @@ placement_aggregates = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
     sa.Column("uuid", sa.String(36)),
     sa.UniqueConstraint("uuid", name="uniq_placement_aggregates0uuid"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 resource_provider_aggregates = sa.Table(
@@ -123,7 +115,7 @@ resource_provider_aggregates = sa.Table(
     sa.Column("resource_provider_id", sa.Integer, primary_key=True, nullable=False),
     sa.Column("aggregate_id", sa.Integer, primary_key=True, nullable=False),
     sa.Index("resource_provider_aggregates_aggregate_id_idx", "aggregate_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 projects = sa.Table(
@@ -132,7 +124,7 @@ projects = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=True),
     sa.Column("external_id", sa.String(255), nullable=False),
     sa.UniqueConstraint("external_id", name="uniq_projects0external_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 users = sa.Table(
@@ -141,7 +133,7 @@ users = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=True),
     sa.Column("external_id", sa.String(255), nullable=False),
     sa.UniqueConstraint("external_id", name="uniq_users0external_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 consumer_types = sa.Table(
@@ -150,7 +142,7 @@ consumer_types = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=True),
     sa.Column("name", sa.Unicode(255), nullable=False),
     sa.UniqueConstraint("name", name="uniq_consumer_types0name"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 consumers = sa.Table(
@@ -166,7 +158,7 @@ consumers = sa.Table(
     sa.Index("consumers_project_id_user_id_uuid_idx", "project_id", "user_id", "uuid"),
     sa.Index("consumers_consumer_type_id_idx", "consumer_type_id"),
     sa.UniqueConstraint("uuid", name="uniq_consumers0uuid"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: ``usage_counters.resource_class_id`` of the rows that count consumers.
@@ -186,7 +178,7 @@ usage_counters = sa.Table(
     sa.Column("resource_class_id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
     sa.Column("used", sa.BigInteger, nullable=False),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: How far those migrations that run beside the service are whose end readers have to know.
@@ -195,7 +187,7 @@ online_migrations = sa.Table(
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("position", sa.BigInteger, nullable=False),
     sa.Column("finished", sa.Boolean, nullable=False),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: What a consumer holds beside what it holds already elsewhere: the source of a
@@ -212,7 +204,7 @@ moves = sa.Table(
     sa.Column("revision", sa.BigInteger, nullable=False, default=0, server_default="0"),
     sa.Index("moves_moved_from_idx", "moved_from"),
     sa.Index("moves_project_id_idx", "project_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: Trees of providers that are kept for those who are let in (``reserved_trees``).
@@ -222,7 +214,7 @@ pooled_trees = sa.Table(
               sa.ForeignKey("resource_providers.id",
                             name="pooled_trees_root_provider_id_fkey"),
               primary_key=True, autoincrement=False),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: Rows of projects, users, consumer types and aggregates to which nothing has referred since
@@ -232,5 +224,5 @@ unused_names = sa.Table(
     sa.Column("kind", sa.String(32), primary_key=True),
     sa.Column("row_id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("since", clock.DEADLINE, nullable=False),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )

@@ -1,18 +1,10 @@
 """The tables of quota: limit nodes, held claims, and the answers of re-checks."""
 
-from typing import Any
 
 import sqlalchemy as sa
 
 from placement_core.db import clock
-from placement_core.db.metadata import metadata, utcnow
-
-# A binary collation, so that names and ids compare as text on every database.
-_MYSQL: dict[str, Any] = {
-    "mysql_engine": "InnoDB",
-    "mysql_charset": "utf8mb4",
-    "mysql_collate": "utf8mb4_bin",
-}
+from placement_core.db.metadata import MYSQL_OPTIONS, metadata, utcnow
 
 #: A row for each domain or project whose limits bind claims: claims that count against
 #: the same node lock its row, and so wait for each other. Accepting a re-check that the
@@ -26,7 +18,7 @@ limit_nodes = sa.Table(
     sa.Column("accepted", sa.BigInteger, nullable=False, default=0, server_default="0"),
     sa.Column("locked_at", clock.DEADLINE),
     sa.UniqueConstraint("node_id", name="uniq_limit_nodes0node_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: Claims that expire unless they are confirmed in time. ``txn`` is that of the allocations
@@ -44,7 +36,7 @@ held_claims = sa.Table(
     sa.UniqueConstraint("consumer_uuid", name="uniq_held_claims0consumer_uuid"),
     sa.Index("held_claims_project_id_idx", "project_id"),
     sa.Index("held_claims_ended_at_expires_at_idx", "ended_at", "expires_at"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: Consumers (instances) that were re-checked: they stay, or have to go.
@@ -54,5 +46,5 @@ rechecked_claims = sa.Table(
     sa.Column("stays", sa.Boolean, nullable=False),
     sa.Column("answered_at", sa.DateTime, nullable=False, default=utcnow),
     sa.Index("rechecked_claims_answered_at_idx", "answered_at"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )

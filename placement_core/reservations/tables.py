@@ -13,14 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 from placement_core.db import clock
-from placement_core.db.metadata import metadata, timestamps
-
-# A binary collation, so that names and ids compare as text on every database.
-_MYSQL: dict[str, Any] = {
-    "mysql_engine": "InnoDB",
-    "mysql_charset": "utf8mb4",
-    "mysql_collate": "utf8mb4_bin",
-}
+from placement_core.db.metadata import MYSQL_OPTIONS, metadata, timestamps
 
 #: Windows by how long they are, in seconds: class ``n`` are those shorter than its bound and no
 #: shorter than the one before, the class after the last those of any length. Which windows
@@ -65,7 +58,7 @@ computehosts = sa.Table(
     sa.UniqueConstraint("name", name="uniq_computehosts0name"),
     sa.UniqueConstraint("provider_id", name="uniq_computehosts0provider_id"),
     sqlite_autoincrement=True,
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: Names of properties that hosts can have beside their columns.
@@ -78,7 +71,7 @@ resource_properties = sa.Table(
     sa.Column("private", sa.Boolean, nullable=False),
     sa.UniqueConstraint("resource_type", "property_name",
                         name="uniq_resource_properties0type0name"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 computehost_extra_capabilities = sa.Table(
@@ -95,7 +88,7 @@ computehost_extra_capabilities = sa.Table(
     sa.Column("capability_value", sa.Text, nullable=False),
     sa.UniqueConstraint("computehost_id", "property_id",
                         name="uniq_computehost_extra_capabilities0host0property"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: ``number`` ascends in the order of creation; ``version`` is incremented with each change.
@@ -121,7 +114,7 @@ leases = sa.Table(
     sa.Index("leases_project_id_number_idx", "project_id", "deleted_at", "number"),
     sa.Index("leases_end_at_idx", "end_at"),
     sa.Index("leases_ended_at_idx", "ended_at"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: Leases rendered in advance: see ``rendered_texts``. A row is void if its lease has another
@@ -135,7 +128,7 @@ lease_texts = sa.Table(
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("format", sa.Integer, nullable=False),
     sa.Column("text", sa.Text().with_variant(mysql.MEDIUMTEXT, "mysql"), nullable=False),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: Named so because nova's API database has a table ``reservations``. ``fields`` is JSON,
@@ -155,7 +148,7 @@ lease_reservations = sa.Table(
     sa.Column("resources_changed", sa.Boolean, nullable=False),
     sa.Column("fields", sa.Text),
     sa.Index("lease_reservations_lease_id_idx", "lease_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: The fields of ``virtual:instance``, and the ids of its objects in the compute service.
@@ -177,7 +170,7 @@ instance_reservations = sa.Table(
     sa.Column("aggregate_id", sa.Integer),
     sa.Column("server_group_id", sa.String(36)),
     sa.UniqueConstraint("reservation_id", name="uniq_instance_reservations0reservation_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: The fields of ``physical:host``, and the id of its aggregate in the compute service.
@@ -197,7 +190,7 @@ computehost_reservations = sa.Table(
     sa.Column("aggregate_id", sa.Integer),
     sa.UniqueConstraint("reservation_id",
                         name="uniq_computehost_reservations0reservation_id"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: The shares of hosts that reservations have: ``slots`` of the size in the three columns; a whole
@@ -224,7 +217,7 @@ computehost_allocations = sa.Table(
     sa.Index("computehost_allocations_window_idx", "duration_class", "start_second"),
     sa.Index("computehost_allocations_host_end_idx", "computehost_id", "end_second"),
     sa.Index("computehost_allocations_end_idx", "end_second"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: The amounts of things on no host that reservations have.
@@ -242,7 +235,7 @@ reservation_amounts = sa.Table(
     _duration_class(),
     sa.Index("reservation_amounts_window_idx", "duration_class", "start_second"),
     sa.Index("reservation_amounts_end_idx", "end_second"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: The events of leases. The manager that executes an event is its ``owner`` until
@@ -266,7 +259,7 @@ lease_events = sa.Table(
     sa.Column("problem", sa.Text),
     sa.UniqueConstraint("lease_id", "event_type", name="uniq_lease_events0lease0type"),
     sa.Index("lease_events_status_due_at_idx", "status", "due_at"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: Pending calls to the compute service, made one after the other for each ``subject`` (a
@@ -291,7 +284,7 @@ outbox = sa.Table(
     sa.Index("reservation_outbox_subject_idx", "subject", "id"),
     sa.Index("reservation_outbox_host_id_idx", "host_id", "id"),
     sa.Index("reservation_outbox_next_at_idx", "next_at"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: Notifications: each is inserted in the transaction that changes the lease, with the lease after
@@ -311,7 +304,7 @@ lease_notices = sa.Table(
     sa.Index("lease_notices_lease_id_idx", "lease_id", "position"),
     sa.Index("lease_notices_project_id_idx", "project_id", "position"),
     sa.Index("lease_notices_at_idx", "at"),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
 
 #: When each manager told last that it lives. Rows of managers that ended are removed after a time.
@@ -319,5 +312,5 @@ managers = sa.Table(
     "managers", metadata,
     sa.Column("owner", sa.String(64), primary_key=True),
     sa.Column("seen_at", clock.DEADLINE, nullable=False),
-    **_MYSQL,
+    **MYSQL_OPTIONS,
 )
