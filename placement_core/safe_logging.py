@@ -23,14 +23,18 @@ def protect(handlers: Iterable[logging.Handler]) -> None:
     """Make handlers write each message in one line of printable characters."""
     for handler in handlers:
         if not isinstance(handler.formatter, _SafeFormatter):
-            safe = _SafeJSONFormatter if _is_json(handler.formatter) else _SafeFormatter
-            handler.setFormatter(safe(handler.formatter or logging.Formatter()))
+            inner = handler.formatter or logging.Formatter()
+            handler.setFormatter(_find_safe(inner)(inner))
 
 
-def _is_json(formatter: logging.Formatter | None) -> bool:
+def _find_safe(formatter: logging.Formatter) -> type[_SafeFormatter]:
     # Whoever has such a formatter has loaded it; commands that do not log need not load it.
     formatters = sys.modules.get("oslo_log.formatters")
-    return formatters is not None and isinstance(formatter, formatters.JSONFormatter)
+    if formatters is not None and isinstance(formatter, formatters.JSONFormatter):
+        return _SafeJSONFormatter
+    if formatters is not None and isinstance(formatter, formatters.FluentFormatter):
+        return _SafeFluentFormatter
+    return _SafeFormatter
 
 
 def printable(text: str) -> str:
@@ -51,10 +55,7 @@ class _SafeFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""
-        message = record.getMessage()
-        safe = _without_secrets(printable(message))
-        if safe != message:
-            record.msg, record.args = safe, None
+        _clean_message(record)
         text = self._inner.format(record)
         if text.isprintable() and "://" not in text:
             return text
@@ -75,6 +76,23 @@ class _SafeJSONFormatter(_SafeFormatter):
     def _clean(self, text: str, record: logging.LogRecord) -> str:
         # Masking the text itself might remove what ends a string.
         return json.dumps(_mask_strings(json.loads(text)))
+
+
+class _SafeFluentFormatter(_SafeFormatter):
+    """The same for fluentd, to which a record goes as a dictionary."""
+
+    def format(self, record: logging.LogRecord) -> Any:
+        """Return the fields of a record."""
+        _clean_message(record)
+        return _mask_strings(self._inner.format(record))
+
+
+def _clean_message(record: logging.LogRecord) -> None:
+    """Make the message of a record one line without secrets."""
+    message = record.getMessage()
+    safe = _without_secrets(printable(message))
+    if safe != message:
+        record.msg, record.args = safe, None
 
 
 def _mask_strings(value: Any) -> Any:

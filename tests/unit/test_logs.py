@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as oslo_logging
@@ -78,6 +79,24 @@ class TestLogs(base.TestCase):
             except ValueError:
                 self.log.exception("cell %s", text)
             self.assertNotIn("s3cr3t", "\n".join(self.lines()))
+
+    def test_records_for_fluentd(self) -> None:
+        """They are dictionaries, not text."""
+        records: list[dict[str, Any]] = []
+        handler = logging.Handler()
+        handler.setFormatter(oslo_logging.formatters.FluentFormatter())
+        self.patch(handler, "emit", lambda record: records.append(handler.format(record)))
+        safe_logging.protect([handler])
+        self.log.handlers = [handler]
+        try:
+            raise ValueError("cannot reach mysql://nova:s3cr3t@host/db")
+        except ValueError:
+            self.log.exception(f"cell mysql://nova:s3cr3t@host/db\n{_FORGED}")
+        (record,) = records
+        self.assertTrue(record["message"].startswith("cell mysql://"), record)
+        self.assertTrue(record["message"].isprintable(), record)
+        self.assertIn("ValueError: cannot reach mysql://", record["traceback"])
+        self.assertNotIn("s3cr3t", str(record))
 
     def test_twice_is_once(self) -> None:
         formatter = self.handler.formatter
