@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import json
 import os
 import pathlib
 import re
@@ -15,48 +13,13 @@ import subprocess
 import fixtures
 
 from placement_core.cli import supervisor
-from tests import base, serving
+from tests import base, console_pages, serving
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _README = _ROOT / "README.rst"
 _SECTIONS = ("The first five minutes", "Reserve it")
-_MARK = "--- end of output ---"
 #: Where the README serves; the test needs a port of its own.
 _ADDRESS = "127.0.0.1:8778"
-
-#: A command, and the lines it is said to print; without any, they are not shown.
-_Step = tuple[str, list[str]]
-
-
-def _read_steps() -> list[_Step]:
-    """Return the commands of the sections, in their order."""
-    steps: list[_Step] = []
-    for title in _SECTIONS:
-        section = _README.read_text().split(f"\n{title}\n{'=' * len(title)}\n")[1]
-        section = re.split(r"\n=+\n", section)[0]
-        for block in re.findall(r"\.\. code-block:: console\n\n((?:    .*\n|\n)+)", section):
-            steps.extend(_read_block(block))
-    return steps
-
-
-def _read_block(block: str) -> list[_Step]:
-    steps: list[_Step] = []
-    for line in (line[4:] for line in block.splitlines() if line.strip()):
-        if line.startswith("$ "):
-            steps.append((line[2:], []))
-        elif line.startswith("> "):
-            steps[-1] = (f"{steps[-1][0]}\n{line[2:]}", steps[-1][1])
-        else:
-            steps[-1][1].append(line)
-    return steps
-
-
-def _matches(promised: list[str], printed: list[str]) -> bool:
-    """Compare as a reader would: JSON by its content, and "..." is anything."""
-    if promised and promised[0].startswith("{"):
-        return [json.loads(promised[0]), *promised[1:]] == [json.loads(printed[0]), *printed[1:]]
-    return doctest.OutputChecker().check_output(
-        "\n".join(promised) + "\n", "\n".join(printed) + "\n", doctest.ELLIPSIS)
 
 
 class TestFirstHour(base.TestCase):
@@ -106,20 +69,14 @@ class TestFirstHour(base.TestCase):
         """Each prints what the README shows, in one new shell."""
         if shutil.which("curl") is None:
             self.skipTest("curl is not installed")
-        steps = _read_steps()
+        steps = console_pages.read_steps(_README, _SECTIONS)
         self.assertGreater(len(steps), 16)
         started = self._make_serve()
         self.assertTrue(any(line.startswith("Installing") for line in started), started)
-        script = "".join(f"{command}\necho\necho '{_MARK}'\n" for command, _ in steps)
-        done = subprocess.run(
-            ["bash", "-e"], input=script.replace(_ADDRESS, self.address), env=self.environ,
-            cwd=self.folder, capture_output=True, text=True, timeout=serving.SECONDS_TO_START,
-            check=False)
-        outputs = done.stdout.split(_MARK)[:-1]
-        self.assertEqual(len(steps), len(outputs), done.stdout[-2000:] + done.stderr[-2000:])
-        for (command, promised), output in zip(steps, outputs, strict=True):
-            printed = [line for line in output.splitlines() if line]
-            self.assertTrue(not promised or _matches(promised, printed), f"{command}\n{output}")
+        done = console_pages.run(
+            steps, cwd=self.folder, environ=self.environ, replaced={_ADDRESS: self.address},
+            seconds=serving.SECONDS_TO_START)
+        self.assertEqual([], list(console_pages.find_differences(steps, done)))
         self.assertIn("no placement.conf: the database is sqlite:////", done.stderr)
         self.assertNotIn("Traceback", done.stderr)
 
