@@ -27,6 +27,7 @@ COMMANDS = {
     # As upstream's placement-manage spells it.
     "db online_data_migrations": "database:RunOnlineMigrations",
     "status upgrade check": "status:CheckUpgrade",
+    "top": "top:Top",
     "explain candidates": "explain:ExplainCandidates",
     "claims list": "claims:ListClaims",
     "claims show": "claims:ShowClaim",

@@ -66,7 +66,7 @@ class _RoomLister(base.Lister):
                 for values_of_keys, rooms in groups for name, room in rooms.items()]
         if parsed_args.formatter != base.TABLE:
             return names, [row for row, _ in rows]
-        return (*names, "bar"), [(*row, _draw_bar(room)) for row, room in rows]
+        return (*names, "bar"), [(*row, draw_room_bar(room)) for row, room in rows]
 
 
 class ShowRoom(_RoomLister):
@@ -121,7 +121,7 @@ def _join(texts: Sequence[str] | None) -> str | None:
     return None if texts is None else " and ".join(texts)
 
 
-def _draw_bar(room: Room) -> str:
+def draw_room_bar(room: Room) -> str:
     """Draw what is used, held, promised and free.
 
     Each is rounded up, from the left; what is free has a character as long as there is any.
