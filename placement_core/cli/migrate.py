@@ -5,131 +5,26 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import functools
+import datetime
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from placement_core import services as service_parts
 from placement_core.cli import base
-from placement_core.context import Context
-from placement_core.takeover import (
-    copying,
-    keystone,
-    nova_quotas,
-    placement,
-    placement_targets,
-    records,
-    sources,
-    targets,
-)
-from placement_core.takeover.errors import NowhereToCopy
-from placement_core.takeover.records import Contents, Item, Outcome, Surroundings
-from placement_core.takeover.sources import Source
-from placement_core.takeover.targets import Target
+from placement_core.cli.migration_sources import Here, add_sources, open_here
+from placement_core.masking import mask_url
+from placement_core.takeover import comparisons, copying, records
+from placement_core.takeover.records import Item, Outcome
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Address:
-    """What is read.
-
-    :ivar service: the name of the service that has it.
-    :ivar url: of its database.
-    :ivar conf: the path of its configuration, if it is given.
-    :ivar label: tells it from others of the same service, if it is given.
-    """
-
-    service: str
-    url: str
-    conf: str | None = None
-    label: str | None = None
-
-
-def _make_keystone(_address: _Address, _parts: service_parts.Services) -> Source:
-    return Source("keystone", keystone.KINDS, keystone.SCHEMA, keystone.read)
-
-
-def _make_nova_api(address: _Address, _parts: service_parts.Services) -> Source:
-    return Source("nova-api", nova_quotas.KINDS, nova_quotas.SCHEMA, functools.partial(
-        nova_quotas.read, defaults=nova_quotas.read_defaults(address.conf)), looks_around=True)
-
-
-def _make_placement(address: _Address, parts: service_parts.Services) -> Source:
-    return Source(
-        "placement", placement.KINDS, placement.SCHEMA,
-        functools.partial(placement.read, incomplete=parts.owners.incomplete),
-        label=address.label or sources.make_label(address.url), own_kinds=placement.OWN_KINDS)
-
-
-#: What can be taken over, by the name of the service that has it: makes the source.
-_SOURCES: Mapping[str, Callable[[_Address, service_parts.Services], Source]] = {
-    "keystone": _make_keystone, "nova-api": _make_nova_api, "placement": _make_placement}
-
-#: Of which there may be several.
-_LABELLED = frozenset({"placement"})
 _EQUAL, _WARNINGS, _BLOCKERS = 0, 1, 2
-#: What people are to look at one by one, and what there is a remark about.
-_NOTEWORTHY = (Outcome.UPDATE, Outcome.GONE, Outcome.PRUNED, Outcome.SKIPPED, Outcome.REFUSED)
+#: What people are to look at one by one.
+_NOTEWORTHY = (
+    Outcome.UPDATE, Outcome.GONE, Outcome.PRUNED, Outcome.SKIPPED, Outcome.WARNING,
+    Outcome.REFUSED)
 _DIFFERENCES = {
     Outcome.CREATE: "missing", Outcome.UPDATE: "different", Outcome.GONE: "extra"}
 _COLUMNS = ("kind", "id", "name", "outcome", "details")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Here:
-    """Where records go.
-
-    :ivar targets: in the order in which records are copied.
-    """
-
-    parts: service_parts.Services
-    ctx: Context
-    targets: Sequence[Target]
-
-    def list_targets(self, source: Source) -> list[Target]:
-        """Return where the records of a source go."""
-        return [target for target in self.targets if target.kind in source.kinds]
-
-    def read(
-        self, addresses: Iterable[_Address]
-    ) -> Iterator[tuple[Source, Contents, Sequence[tuple[Source, Contents]]]]:
-        """Read sources one after the other, each as it is to be beside those before it.
-
-        Yields them with those before.
-        """
-        earlier: list[tuple[Source, Contents]] = []
-        for address in addresses:
-            source = _SOURCES[address.service](address, self.parts)
-            contents = sources.read(source, address.url, self._look_around(source, earlier))
-            yield source, contents, earlier
-            earlier.append((source, contents))
-
-    def check(self, addresses: Iterable[_Address]) -> list[Item]:
-        """Return what a copy would make of each record of some sources."""
-        return [
-            item for source, contents, earlier in self.read(addresses)
-            for item in copying.check(
-                self.ctx, source, contents, self.list_targets(source), earlier)]
-
-    def _look_around(
-        self, source: Source, earlier: Sequence[tuple[Source, Contents]]
-    ) -> Surroundings:
-        """Return what is here, and what sources have that were read earlier."""
-        dialect = self.ctx.database.dialect
-        if not source.looks_around:
-            return Surroundings(None, None, (), dialect)
-        options, catalog = self.parts.conf.quota, self.parts.catalog
-        records_before = [record for _, contents in earlier for record in contents.records]
-        service_ids = {service.id for service in catalog.services(
-            self.ctx, service_type=options.service_type)}
-        service_ids |= {record.id for record in records_before if record.kind == records.SERVICE
-                        and record.fields["type"] == options.service_type}
-        project_ids = {project.id for project in catalog.projects(self.ctx)}
-        project_ids |= {record.id for record in records_before if record.kind == records.PROJECT}
-        return Surroundings(
-            service_ids.pop() if len(service_ids) == 1 else None, options.region or None,
-            project_ids, dialect)
 
 
 class _Migration(base.Checker):
@@ -140,32 +35,20 @@ class _Migration(base.Checker):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--from", dest="sources", metavar="SERVICE[@LABEL]=URL[,CONF]", action="append",
-            required=True,
-            type=_parse_source,
-            help=f"a service and the URL of its database; services: {', '.join(_SOURCES)}; "
-            "nova-api also takes the path of nova.conf, for its defaults: "
-            "nova-api=URL,/etc/nova/nova.conf; placement may have a label, to tell two of them "
-            "apart (by default the host and the name of its database): placement@east=URL; "
-            "repeatable, in the order of the copy")
+        add_sources(parser)
         return parser
 
     @contextlib.contextmanager
-    def _open(self, parsed_args: argparse.Namespace) -> Iterator[_Here]:
-        with self.parts(parsed_args) as (parts, ctx):
-            if any(address.service != "placement" for address in parsed_args.sources):
-                _require_local(parts)
-            yield _Here(parts, ctx, [
-                *targets.list_targets(parts.catalog, parts.model),
-                *placement_targets.list_targets(parts.owners)])
+    def _open(self, parsed_args: argparse.Namespace) -> Iterator[Here]:
+        with self.parts(parsed_args) as (parts, ctx), open_here(parts, ctx) as here:
+            yield here
 
     def _list(self, parsed_args: argparse.Namespace, items: Sequence[Item]) -> Rows:
         """Return the rows of items; for people, only those to look at, below the counts."""
         if parsed_args.formatter != base.TABLE or not items:
             return _COLUMNS, [_make_row(item) for item in items]
         for kind, counts in copying.count_outcomes(items).items():
-            self.say(f"{records.pluralize(kind):18} " + ", ".join(
+            self.say(f"{records.pluralize(kind):21} " + ", ".join(
                 f"{count} {outcome}" for outcome, count in counts.items() if count))
         noteworthy = [item for item in items if item.outcome in _NOTEWORTHY or item.reason]
         return (_COLUMNS if noteworthy else ()), [_make_row(item) for item in noteworthy]
@@ -176,11 +59,13 @@ class CheckMigration(_Migration):
 
     Reads each source in one snapshot, and compares it with ours by the ids that records have
     there. Outcomes: create, update (ours differs), equal, gone (copied earlier, and not in the
-    source any more), skipped (it means nothing in the source either), refused (it cannot be
-    copied as it is); for people, what is created or equal is only counted.
+    source any more), skipped (it means nothing in the source either, or nothing here), warning
+    (it is copied, and needs more), refused (it cannot be copied as it is); for people, what is
+    created or equal is only counted, unless there is a remark about it. Instances and server
+    groups are counted for programs, too.
 
-    Exit code 0: everything can be copied. 1: something is skipped or gone, or there is a remark
-    about it. 2: something is refused. 255: the check did not run.
+    Exit code 0: everything can be copied. 1: something is skipped or gone, or there is a warning
+    or a remark. 2: something is refused. 255: the check did not run.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -218,10 +103,11 @@ class CopyMigration(_Migration):
             if parsed_args.execute:
                 with self.progress() as bars:
                     items = [
-                        item for source, contents, _ in here.read(parsed_args.sources)
+                        item for source, contents in here.read(parsed_args.sources)
                         for item in copying.copy(
                             here.ctx, source, contents, here.list_targets(source),
-                            prune=parsed_args.prune, pace=parsed_args.pace, report=bars.report)]
+                            here.spool_targets, prune=parsed_args.prune,
+                            pace=parsed_args.pace, report=bars.report)]
             else:
                 items = here.check(parsed_args.sources)
         self.exit_code = _find_exit_code(items)
@@ -232,47 +118,42 @@ class DiffMigration(_Migration):
     """Say what of other services' records is not the same here.
 
     A line for each difference: missing (not here), extra (here only), different (with both
-    values). Records that cannot be copied are left out; "migrate check" names them.
+    values). Records that cannot be copied are left out; "migrate check" names them. The result is
+    remembered with the time; after a day it is stale. A run that was killed can be gone on with:
+    --resume.
 
     Exit code 0: all is equal. 1: it is not. 255: the comparison did not run.
     """
 
     empty = "All is equal."
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--resume", action="store_true",
+            help="go on with a comparison of the same sources that did not end, if it was begun "
+            "within a day; otherwise begin a new one")
+        return parser
+
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the comparison."""
         with self._open(parsed_args) as here:
-            read = [(source, contents) for source, contents, _ in here.read(parsed_args.sources)]
-            kinds = {kind for source, _ in read for kind in source.kinds}
-            differences = copying.diff(
-                here.ctx, read, [target for target in here.targets if target.kind in kinds])
+            sides = [
+                comparisons.Side(source.origin, mask_url(address.url), source.kinds, contents,
+                                 source.own_kinds)
+                for (source, contents), address in zip(
+                    here.read(parsed_args.sources), parsed_args.sources, strict=True)]
+            kinds = {kind for side in sides for kind in side.kinds}
+            with self.progress() as bars:
+                differences = comparisons.compare(
+                    here.ctx, sides, [target for target in here.targets if target.kind in kinds],
+                    here.spool_targets, now=lambda: datetime.datetime.now(datetime.UTC),
+                    report=bars.report, resume=parsed_args.resume)
         self.exit_code = int(bool(differences))
         return ("kind", "id", "name", "difference", "details"), [
             (item.kind, item.id, item.name, _DIFFERENCES[item.outcome], _describe(item))
             for item in differences]
-
-
-def _parse_source(text: str) -> _Address:
-    name, equals, rest = text.partition("=")
-    service, at, label = name.partition("@")
-    if not equals or service not in _SOURCES:
-        raise argparse.ArgumentTypeError(
-            f"expected SERVICE=URL, where SERVICE is one of {', '.join(_SOURCES)}")
-    if at and (service not in _LABELLED or not 0 < len(label) <= sources.LONGEST_LABEL):
-        raise argparse.ArgumentTypeError(
-            f"{name}: expected {' or '.join(sorted(_LABELLED))} with a label of 1 to "
-            f"{sources.LONGEST_LABEL} characters")
-    url, comma, conf = rest.rpartition(",")
-    if not (comma and conf.endswith(".conf")):
-        url, conf = rest, ""
-    return _Address(service, url, conf or None, label or None)
-
-
-def _require_local(parts: service_parts.Services) -> None:
-    """Refuse to copy limits of which another service is in charge."""
-    if not parts.limits.transactional:
-        raise NowhereToCopy(
-            "limits", "[limits] driver", parts.conf.limits.driver, "local")
 
 
 def _find_exit_code(items: Iterable[Item]) -> int:
@@ -280,7 +161,7 @@ def _find_exit_code(items: Iterable[Item]) -> int:
     for item in items:
         if item.outcome is Outcome.REFUSED:
             return _BLOCKERS
-        if item.outcome in (Outcome.SKIPPED, Outcome.GONE) or item.reason:
+        if item.outcome in (Outcome.SKIPPED, Outcome.WARNING, Outcome.GONE) or item.reason:
             code = _WARNINGS
     return code
 
@@ -290,26 +171,39 @@ def _make_row(item: Item) -> tuple[object, ...]:
 
 
 def _describe(item: Item) -> str:
+    count = f"{item.count} records" if item.count != 1 else ""
+    about = ": ".join(filter(None, (count, item.reason)))
     if item.outcome is Outcome.REFUSED:
-        return item.reason
-    details = [
-        f"{name}: {_spell(ours)} here, {_spell(theirs)} there"
-        for name, values in item.differences.items()
-        for ours, theirs in (_narrow(*values),)]
-    return "; ".join([*details, *([item.reason] if item.reason else [])])
+        return about
+    urls = records.URLS.get(item.kind, ())
+    differences = [
+        _describe_difference(place, *values, is_url=name in urls)
+        for name, pair in item.differences.items() for place, values in _narrow(name, *pair)]
+    return "; ".join(filter(None, (*differences, about)))
 
 
-def _narrow(ours: object, theirs: object) -> tuple[object, object]:
-    """Return the parts of two values that differ."""
+def _narrow(
+    name: str, ours: object, theirs: object
+) -> Iterator[tuple[str, tuple[object, object]]]:
+    """Yield what differs in a field, down to the parts of one that has some."""
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
-        names = {name for name in (*ours, *theirs)
-                 if name not in ours or name not in theirs or ours[name] != theirs[name]}
-        return ({name: value for name, value in ours.items() if name in names},
-                {name: value for name, value in theirs.items() if name in names})
-    if isinstance(ours, tuple) and isinstance(theirs, tuple):
-        return ([value for value in ours if value not in theirs],
-                [value for value in theirs if value not in ours])
-    return ours, theirs
+        for key in dict.fromkeys((*ours, *theirs)):
+            if ours.get(key) != theirs.get(key):
+                yield from _narrow(f"{name}.{key}", ours.get(key), theirs.get(key))
+    elif isinstance(ours, tuple) and isinstance(theirs, tuple):
+        yield name, ([value for value in ours if value not in theirs],
+                     [value for value in theirs if value not in ours])
+    else:
+        yield name, (ours, theirs)
+
+
+def _describe_difference(name: str, ours: object, theirs: object, *, is_url: bool) -> str:
+    """Describe the values of a field, without passwords."""
+    if is_url:
+        ours, theirs = mask_url(str(ours)), mask_url(str(theirs))
+        if ours == theirs:
+            return f"{name}: {_spell(ours)}, with another password here than there"
+    return f"{name}: {_spell(ours)} here, {_spell(theirs)} there"
 
 
 def _spell(value: object) -> str:

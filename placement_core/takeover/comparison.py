@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from placement_core.takeover import records
 from placement_core.takeover.records import Contents, Fields, Item, Outcome, Record
@@ -17,90 +19,130 @@ _UNIQUE: Mapping[str, Sequence[str]] = {
     records.LIMIT: (*_RESOURCE, "project_id", "domain_id"),
     records.USER_LIMIT: (*_RESOURCE, "project_id", "user_id"),
     records.PROVIDER: ("name",),
+    records.HOST_PROPERTY: ("name",),
+    records.HOST: ("name",),
 }
 #: Kinds of which those that are renamed make their names free for others.
 _RENAMED = frozenset({records.PROVIDER})
+_OF_RESOURCE = {"service_id": records.SERVICE, "region_id": records.REGION}
 #: The fields that name a record of another kind, or have the ids of several as keys.
 _REFERENCES: Mapping[str, Mapping[str, str]] = {
+    records.REGION: {"parent_region_id": records.REGION},
+    records.ENDPOINT: _OF_RESOURCE,
     records.PROJECT: {"domain_id": records.DOMAIN, "parent_id": records.PROJECT},
-    records.LIMIT: {"project_id": records.PROJECT, "domain_id": records.DOMAIN},
-    records.USER_LIMIT: {"project_id": records.PROJECT},
+    records.REGISTERED_LIMIT: _OF_RESOURCE,
+    records.LIMIT: {
+        **_OF_RESOURCE, "project_id": records.PROJECT, "domain_id": records.DOMAIN},
+    records.USER_LIMIT: {**_OF_RESOURCE, "project_id": records.PROJECT},
+    records.INSTANCE: {"cell": records.CELL},
     records.PROVIDER: {"parent": records.PROVIDER},
     records.CONSUMER: {"allocations": records.PROVIDER},
 }
 #: The field of a kind that names the record above one.
 _PARENTS = {records.PROVIDER: "parent"}
+#: The fields that may have a value here where the source has none: they are read in the cells.
+_FILLED: Mapping[str, Collection[str]] = {records.INSTANCE: ("user_id", "queued_for_delete")}
 
-#: {kind: {id: fields}}.
+#: {kind: {id: fields}}. Ours may have more fields than the source's.
 Present = Mapping[str, Mapping[str, Fields]]
-#: {kind: {id: the source that it was copied from}}.
-Owners = Mapping[str, Mapping[str, str]]
+_NONE: Mapping[str, Any] = types.MappingProxyType({})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rules:
+    """What a comparison needs to know of ours, besides the records.
+
+    :ivar obstacles: by kind, what says why a record cannot be ours beside others as they will be,
+        {id: fields}; "": it can.
+    :ivar change_obstacles: by kind, what says why one of ours cannot be changed so, or "":
+        (ours, changes).
+    :ivar owners: {kind: {id: the source that it was copied from}}, of those of ours that only
+        that source may change.
+    """
+
+    obstacles: Mapping[str, Callable[[Record, Mapping[str, Fields]], str]] = _NONE
+    change_obstacles: Mapping[str, Callable[[Fields, Fields], str]] = _NONE
+    owners: Mapping[str, Mapping[str, str]] = _NONE
 
 
 def compare(
     contents: Contents, present: Present, copied: Mapping[str, Collection[str]],
-    owners: Owners = types.MappingProxyType({}),
+    rules: Rules = Rules(),  # noqa: B008
 ) -> list[Item]:
     """Return each record of the source with what a copy would make of it.
 
     :param present: ours.
     :param copied: what was copied earlier: {kind: ids}.
-    :param owners: those of ours that only the source may change that they come from.
     """
-    items = compare_records(contents, present, owners)
+    comparison = Comparison(
+        present, rules, refused=list_refused(contents.left), wanted=contents.records)
+    items = [*map(comparison.compare, contents.records), *contents.left]
     return [*items, *list_gone(items, present, copied)]
 
 
-def compare_records(contents: Contents, present: Present, owners: Owners) -> list[Item]:
-    """Return the same without what is gone from the source."""
-    comparison = _Comparison(contents, present, owners)
-    return [*map(comparison.compare, contents.records), *contents.left]
+class Comparison:
+    """Compares records one by one, in the order in which they are to be copied."""
 
+    def __init__(
+        self, present: Present, rules: Rules = Rules(), *,  # noqa: B008
+        refused: Mapping[str, Collection[str]] = _NONE, wanted: Iterable[Record] = (),
+    ) -> None:
+        """Initialize it.
 
-class _Comparison:
-    """What is found of records so far.
-
-    :ivar refused: {kind: ids} of those that cannot be copied.
-    """
-
-    def __init__(self, contents: Contents, present: Present, owners: Owners) -> None:
+        :param present: ours.
+        :param refused: {kind: ids} of records that were compared before, and cannot be copied.
+        :param wanted: all that will be compared, where some may get the names of others.
+        """
         self._present = present
-        self._owners = owners
-        self.refused: dict[str, set[str]] = {}
-        for item in contents.left:
-            if item.outcome is Outcome.REFUSED:
-                self.refused.setdefault(item.kind, set()).add(item.id)
-        wanted = {(record.kind, record.id): record.fields for record in contents.records
-                  if record.kind in _RENAMED}
+        self._rules = rules
+        #: Ours as it will be.
+        self._planned = {kind: dict(present.get(kind, {})) for kind in rules.obstacles}
+        renamed = {(record.kind, record.id): record.fields for record in wanted
+                   if record.kind in _RENAMED}
         #: {(kind, values of its unique fields): id}.
         self._taken = {
             (kind, *(fields[name] for name in names)): id_
             for kind, names in _UNIQUE.items()
             for id_, fields in present.get(kind, {}).items()
-            if all(wanted.get((kind, id_), fields)[name] == fields[name] for name in names)}
+            if all(renamed.get((kind, id_), fields)[name] == fields[name] for name in names)}
+        #: {service, region and name: id} of registered limits.
+        self._refused_resources: dict[tuple[Any, ...], str] = {}
+        self._refused = {kind: set(ids) for kind, ids in refused.items()}
 
     def compare(self, record: Record) -> Item:
+        """Return a record with what a copy would make of it; those it refers to come before."""
         ours = self._present.get(record.kind, {}).get(record.id)
-        owner = None if ours is None else self._owners.get(record.kind, {}).get(record.id)
+        if ours is None:
+            reason = self._find_obstacle(record)
+            return self._refuse(record, reason) if reason else self._plan(record, Outcome.CREATE)
+        owner = self._rules.owners.get(record.kind, {}).get(record.id)
         if owner is not None:
             return self._refuse(record, f"it was copied from {owner}, and is never merged")
-        if ours is not None:
-            differences = {name: (ours[name], value) for name, value in record.fields.items()
-                           if ours[name] != value}
-            if not differences:
-                return Item(record.kind, record.id, record.name, Outcome.EQUAL, record.remark,
-                            record=record)
-            return Item(
-                record.kind, record.id, record.name, Outcome.UPDATE, record.remark,
-                differences, record)
-        reason = self._find_obstacle(record)
+        differences = {name: (ours[name], value) for name, value in record.fields.items()
+                       if ours[name] != value and not _is_filled_here(record, name)}
+        if not differences:
+            return Item(record.kind, record.id, record.name, Outcome.EQUAL, record.remark,
+                        record=record)
+        reason = self._find_unfit(record) or self._find_unchangeable(record, ours, differences)
         if reason:
-            return self._refuse(record, reason)
-        return Item(record.kind, record.id, record.name, Outcome.CREATE, record.remark,
-                    record=record)
+            return Item(record.kind, record.id, record.name, Outcome.REFUSED, reason, differences)
+        return self._plan(record, Outcome.UPDATE, differences)
+
+    def _plan(
+        self, record: Record, outcome: Outcome,
+        differences: Mapping[str, tuple[Any, Any]] = _NONE,
+    ) -> Item:
+        if record.kind in self._planned:
+            self._planned[record.kind][record.id] = record.fields
+        return Item(record.kind, record.id, record.name, outcome, record.remark, differences,
+                    record)
 
     def _refuse(self, record: Record, reason: str) -> Item:
-        self.refused.setdefault(record.kind, set()).add(record.id)
+        """Refuse a record that is not here, or not the source's."""
+        self._refused.setdefault(record.kind, set()).add(record.id)
+        if record.kind == records.REGISTERED_LIMIT:
+            key = tuple(record.fields[name] for name in _RESOURCE)
+            self._refused_resources[key] = record.id
         return Item(record.kind, record.id, record.name, Outcome.REFUSED, reason)
 
     def _find_obstacle(self, record: Record) -> str:
@@ -112,18 +154,61 @@ class _Comparison:
                 values = ", ".join(str(record.fields[name]) for name in names
                                    if record.fields[name] is not None)
                 return f"{id_} is here already, with the same {values}"
+        return (self._find_refused_reference(record) or self._find_unregistered(record)
+                or self._find_unfit(record))
+
+    def _find_refused_reference(self, record: Record) -> str:
+        """Say which record that one needs is refused; "": none."""
         for name, kind in _REFERENCES.get(record.kind, {}).items():
-            refused = self.refused.get(kind)
-            if not refused or record.fields[name] is None:
+            refused, value = self._refused.get(kind), record.fields[name]
+            if not refused or value is None:
                 continue
-            if not isinstance(record.fields[name], Mapping):
-                if record.fields[name] in refused:
-                    return f"its {name.removesuffix('_id')} {record.fields[name]} is refused"
-                continue
-            for id_ in record.fields[name]:
-                if id_ in refused:
-                    return f"its {kind} {id_} is refused"
+            if isinstance(value, Mapping):
+                for id_ in value:
+                    if id_ in refused:
+                        return f"its {kind} {id_} is refused"
+            elif value in refused:
+                return f"its {name.removesuffix('_id')} {value} is refused"
+        for kind, id_ in record.references:
+            if id_ in self._refused.get(kind, ()):
+                return f"its {kind} {id_} is refused"
         return ""
+
+    def _find_unregistered(self, record: Record) -> str:
+        """Say that the registered limit of a limit is refused, if it is; else ""."""
+        if record.kind not in (records.LIMIT, records.USER_LIMIT):
+            return ""
+        key = tuple(record.fields[name] for name in _RESOURCE)
+        refused_id = self._refused_resources.get(key)
+        if refused_id is None or (records.REGISTERED_LIMIT, *key) in self._taken:
+            return ""
+        return f"its registered limit {refused_id} is refused"
+
+    def _find_unfit(self, record: Record) -> str:
+        """Say which of a record's values cannot be ours; "": none."""
+        find = self._rules.obstacles.get(record.kind)
+        return find(record, self._planned[record.kind]) if find else ""
+
+    def _find_unchangeable(
+        self, record: Record, ours: Fields, differences: Mapping[str, tuple[Any, Any]]
+    ) -> str:
+        """Say why one of ours cannot become what the source has; "": it can."""
+        find = self._rules.change_obstacles.get(record.kind)
+        return find(ours, {name: value for name, (_, value) in differences.items()}) if find else ""
+
+
+def _is_filled_here(record: Record, name: str) -> bool:
+    """Return whether a field is one that ours fills where the source has no value."""
+    return record.fields[name] is None and name in _FILLED.get(record.kind, ())
+
+
+def list_refused(items: Iterable[Item]) -> dict[str, set[str]]:
+    """Return the ids of what is refused and not here: {kind: ids}."""
+    refused: dict[str, set[str]] = {}
+    for item in items:
+        if item.outcome is Outcome.REFUSED and not item.differences:
+            refused.setdefault(item.kind, set()).add(item.id)
+    return refused
 
 
 def list_gone(
@@ -139,10 +224,16 @@ def list_gone(
             wanted_ids.setdefault(item.kind, set()).add(item.id)
     for kind in reversed(list(copied)):
         ours, wanted = present.get(kind, {}), wanted_ids.get(kind, ())
-        gone = [id_ for id_ in copied[kind] if id_ in ours and id_ not in wanted]
+        gone = [id_ for id_ in copied[kind]
+                if id_ in ours and id_ not in wanted and not ours[id_].get("deleted")]
         for id_ in sorted(gone, key=lambda id_: (_measure_depth(ours, kind, id_), id_)):
-            name = ours[id_].get("name") or ours[id_].get("resource_name") or ""
-            yield Item(kind, id_, name, Outcome.GONE)
+            yield make_gone(kind, id_, ours[id_])
+
+
+def make_gone(kind: str, id_: str, fields: Fields) -> Item:
+    """Return a record of ours that no source has."""
+    return Item(
+        kind, id_, fields.get("name") or fields.get("resource_name") or "", Outcome.GONE)
 
 
 def _measure_depth(ours: Mapping[str, Fields], kind: str, id_: str) -> int:
