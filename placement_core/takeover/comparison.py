@@ -121,8 +121,8 @@ class Comparison:
         differences = {name: (ours[name], value) for name, value in record.fields.items()
                        if ours[name] != value and not _is_filled_here(record, name)}
         if not differences:
-            return Item(record.kind, record.id, record.name, Outcome.EQUAL, record.remark,
-                        record=record)
+            return Item(record.kind, record.id, record.name, Outcome.EQUAL,
+                        "; ".join(record.notes), record=record)
         reason = self._find_unfit(record) or self._find_unchangeable(record, ours, differences)
         if reason:
             return Item(record.kind, record.id, record.name, Outcome.REFUSED, reason, differences)
@@ -134,8 +134,8 @@ class Comparison:
     ) -> Item:
         if record.kind in self._planned:
             self._planned[record.kind][record.id] = record.fields
-        return Item(record.kind, record.id, record.name, outcome, record.remark, differences,
-                    record)
+        return Item(record.kind, record.id, record.name, outcome, "; ".join(record.notes),
+                    differences, record)
 
     def _refuse(self, record: Record, reason: str) -> Item:
         """Refuse a record that is not here, or not the source's."""

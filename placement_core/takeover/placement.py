@@ -156,9 +156,9 @@ class _Settled:
                 continue
             names[id_] = name
             if name not in standard:
-                remark = "" if name.startswith("CUSTOM_") else (
-                    f"it is a standard {kind} there, and newer than those here")
-                self.records.append(Record(kind, name, name, {}, remark))
+                notes = () if name.startswith("CUSTOM_") else (
+                    f"it is a standard {kind} there, and newer than those here",)
+                self.records.append(Record(kind, name, name, {}, notes))
 
     def settle_providers(self, rounded: bool) -> None:
         """Take the providers, those above others first."""
@@ -181,39 +181,39 @@ class _Settled:
         if not name:
             self._refuse(PROVIDER, uuid, "", "it has no name")
             return
-        remarks = []
+        notes = []
         if parent_id is not None and parent is None:
-            remarks.append(f"its parent (row {parent_id}) is not there: it is a root")
+            notes.append(f"its parent (row {parent_id}) is not there: it is a root")
         if root_id is None:
-            remarks.append("it has no root there")
+            notes.append("it has no root there")
         elif self._uuids.get(root_id) != root:
             there = self._uuids.get(root_id, f"row {root_id}")
-            remarks.append(f"its root there is {there}, but {root} is above it")
+            notes.append(f"its root there is {there}, but {root} is above it")
         values, unknown = belongings.get_inventories(id_)
-        remarks += unknown
-        remarks += self._find_overcommitted(id_, values)
+        notes += unknown
+        notes += self._find_overcommitted(id_, values)
         self.records.append(Record(PROVIDER, uuid, name, {
             "name": name, "generation": generation or 0, "parent": parent,
             "inventories": values, "traits": belongings.traits.get(id_, ()),
-            "aggregates": belongings.aggregates.get(id_, ())}, "; ".join(remarks)))
+            "aggregates": belongings.aggregates.get(id_, ())}, notes))
 
     def _find_overcommitted(
         self, provider_id: int, values: Mapping[str, InventoryValues]
     ) -> list[str]:
-        remarks = []
+        notes = []
         for class_id, name in self._names[RESOURCE_CLASS].items():
             if name in values:
                 used = self._used[provider_id, class_id]
                 capacity = inventories.capacity(values[name])
                 if used > capacity:
-                    remarks.append(f"{used} {name} are used of {capacity}")
-        return remarks
+                    notes.append(f"{used} {name} are used of {capacity}")
+        return notes
 
     def settle_consumers(self, incomplete: tuple[str, str]) -> None:
         """Take the consumers that hold something, and those that were never recorded."""
         tables = self._tables
         holdings = Holdings()
-        remarks: dict[str, list[str]] = collections.defaultdict(list)
+        notes: dict[str, list[str]] = collections.defaultdict(list)
         classes = self._names[RESOURCE_CLASS]
         for consumer_uuid, provider_id, class_id, used in tables["allocations"]:
             provider, class_name = self._uuids.get(provider_id), classes.get(class_id)
@@ -221,11 +221,11 @@ class _Settled:
                 what = class_name or f"the resource class (row {class_id})"
                 where = provider or f"the provider (row {provider_id})"
                 gone = "provider" if provider is None else "resource class"
-                remarks[consumer_uuid].append(
+                notes[consumer_uuid].append(
                     f"{used} of {what} on {where} are left out: the {gone} is not there")
                 continue
             if (provider_id, class_id) not in self._inventories:
-                remarks[consumer_uuid].append(
+                notes[consumer_uuid].append(
                     f"{provider} has no inventory of {class_name}, of which it holds {used}")
             holdings.add(consumer_uuid, provider, class_name, used)
         projects, users, types = (
@@ -233,31 +233,31 @@ class _Settled:
         for _, uuid, project, user, generation, consumer_type in tables["consumers"]:
             allocations = holdings.pop(uuid)
             if not allocations:
-                reasons = remarks.pop(uuid, [])
+                reasons = notes.pop(uuid, [])
                 self.left.append(Item(CONSUMER, uuid, uuid, Outcome.SKIPPED, "; ".join(
                     [*reasons, "it holds nothing"])))
                 continue
             if project not in projects or user not in users:
-                remarks[uuid].append("its project or user is not recorded there")
-            self._keep_consumer(uuid, allocations, remarks.pop(uuid, ()), {
+                notes[uuid].append("its project or user is not recorded there")
+            self._keep_consumer(uuid, allocations, notes.pop(uuid, ()), {
                 "project_id": projects.get(project, incomplete[0]),
                 "user_id": users.get(user, incomplete[1]),
                 "consumer_type": types.get(consumer_type), "generation": generation})
         for uuid in holdings.list_consumers():
             self._keep_consumer(
                 uuid, holdings.pop(uuid),
-                ["it has no record there", *remarks.pop(uuid, ())], {
+                ["it has no record there", *notes.pop(uuid, ())], {
                     "project_id": incomplete[0], "user_id": incomplete[1],
                     "consumer_type": None, "generation": 0})
-        for uuid, reasons in remarks.items():
+        for uuid, reasons in notes.items():
             self.left.append(Item(CONSUMER, uuid, uuid, Outcome.SKIPPED, "; ".join(reasons)))
 
     def _keep_consumer(
         self, uuid: str, allocations: Mapping[str, Mapping[str, int]],
-        remarks: Iterable[str], owner: Mapping[str, Any],
+        notes: Iterable[str], owner: Mapping[str, Any],
     ) -> None:
         self.records.append(Record(
-            CONSUMER, uuid, uuid, {**owner, "allocations": allocations}, "; ".join(remarks)))
+            CONSUMER, uuid, uuid, {**owner, "allocations": allocations}, tuple(notes)))
 
 
 class _Belongings:
@@ -288,14 +288,14 @@ class _Belongings:
 
     def get_inventories(self, id_: int) -> tuple[Mapping[str, InventoryValues], list[str]]:
         """Return the inventories of a provider, and what there is to say of them."""
-        values, remarks = {}, []
+        values, notes = {}, []
         for class_id, *counts, ratio in self._inventories.pop(id_, ()):
             name = self._classes.get(class_id)
             if name is None:
-                remarks.append(f"its inventory of the resource class (row {class_id}) is left "
+                notes.append(f"its inventory of the resource class (row {class_id}) is left "
                                "out: the class is not there")
                 continue
             if self._digits is not None:
                 ratio = float(f"{ratio:.{self._digits}g}")
             values[name] = self._sharing.share(InventoryValues(*counts, ratio))
-        return share_mapping(self._sharing, values), remarks
+        return share_mapping(self._sharing, values), notes

@@ -67,7 +67,7 @@ class Record:
     """A record of a source that is to be ours.
 
     :ivar name: what people call it.
-    :ivar remark: what is odd about it there, though it can be copied.
+    :ivar notes: what people are to know of it, although it can be copied.
     :ivar references: (kind, id) of the records that have to be here before it, in addition to
         those that its fields name.
     """
@@ -76,7 +76,7 @@ class Record:
     id: str
     name: str
     fields: Fields
-    remark: str = ""
+    notes: Sequence[str] = ()
     references: Sequence[tuple[str, str]] = ()
 
 
@@ -85,7 +85,7 @@ class Item:
     """A record of a source, and what becomes of it; or many records of which the same is said.
 
     :ivar id: "": it is about many records, or about a kind as a whole.
-    :ivar reason: why, if it is skipped or refused; otherwise what there is to know about it.
+    :ivar reason: why, if it is skipped or refused; otherwise the notes on it.
     :ivar differences: {field: (ours, the source's)}, if it is updated.
     :ivar record: what is to be ours; None if nothing is.
     :ivar count: how many records it is about.

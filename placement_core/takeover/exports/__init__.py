@@ -1,1 +1,1 @@
-"""Rows of other services' tables, made of our records: the way back."""
+"""What our records are as rows of the other services' tables: the way back."""

@@ -111,8 +111,8 @@ class TestComparePlacement(base.TestCase):
             Rules(owners={records.PROVIDER: owners or {}}))
         return [(item.id, item.outcome, item.reason) for item in items]
 
-    def test_a_remark_goes_with_its_record(self):
-        odd = Record(records.PROVIDER, "a", "a", {"name": "a", "parent": None}, "it is odd")
+    def test_notes_go_with_their_record(self):
+        odd = Record(records.PROVIDER, "a", "a", {"name": "a", "parent": None}, ["it is odd"])
         for present, outcome in (((), Outcome.CREATE), ((odd,), Outcome.EQUAL),
                                  ((self.provider("a", "b"),), Outcome.UPDATE)):
             self.assertEqual([("a", outcome, "it is odd")], self.compare(odd, present=present))
