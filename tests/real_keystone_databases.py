@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from cryptography import fernet
 
 from tests import databases
 
@@ -48,7 +49,13 @@ def run_keystone_manage(url: str, *arguments: str) -> None:
     """Run a command of ``keystone-manage`` on a database."""
     with tempfile.TemporaryDirectory() as folder:
         conf = pathlib.Path(folder, "keystone.conf")
-        conf.write_text(f"[database]\nconnection = {url}\n")
+        conf.write_text(
+            f"[database]\nconnection = {url}\n[fernet_tokens]\nkey_repository = {folder}/keys\n"
+            "[identity]\npassword_hash_rounds = 4\n")
+        keys = pathlib.Path(folder, "keys")
+        keys.mkdir(mode=0o700)
+        for name in "01":
+            (keys / name).write_bytes(fernet.Fernet.generate_key())
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", _RUN, "--config-file", str(conf), *arguments],
             capture_output=True, text=True, timeout=300, check=False)

@@ -25,11 +25,11 @@ from tests.functional.migrations import bare
 from tests.http import base as http_base
 
 _CATALOG = """
-regions: [{id: RegionOne}, {id: cellar, parent: RegionOne, description: below}]
+regions: [{id: RegionOne}, {id: cellar, parent_region_id: RegionOne, description: below}]
 services:
   - {type: compute, name: nova, id: nova}
   - {type: image, name: glance, id: glance}
-endpoints: [{service: nova, interface: public, url: "http://nova", region: RegionOne}]
+endpoints: [{service: nova, interface: public, url: "http://nova", region_id: RegionOne}]
 domains: [{name: Default, id: default}, {name: sales, id: sales}]
 projects:
   - {name: shop, domain: sales, id: shop}
@@ -123,15 +123,14 @@ class TestExportToKeystone(ExportTestCase):
     def test_keystone_as_it_is_bootstrapped(self) -> None:
         real_keystone_databases.run_keystone_manage(
             self.target, "bootstrap", "--bootstrap-password", "secret",
-            "--bootstrap-region-id", "RegionOne")
-        [kept_project, kept_service] = sorted(
-            self.export("keystone", self.target, code=1), key=lambda row: row["kind"])
-        self.assertEqual(("project", "admin"), (kept_project["kind"], kept_project["name"]))
-        self.assertEqual("service", kept_service["kind"])
-        extra = self.compare(f"keystone={self.target}", code=1)
-        self.assertEqual({kept_project["id"], kept_service["id"]},
-                         {row["id"] for row in extra})
-        self.assertEqual({"missing"}, {row["difference"] for row in extra})
+            "--bootstrap-region-id", "RegionOne", "--bootstrap-public-url", "http://keystone")
+        kept = self.export("keystone", self.target, code=1)
+        self.assertEqual(["service", "endpoint", "project"], [row["kind"] for row in kept])
+        self.assertEqual({"the service's bootstrap made it; it stays, and is not ours"},
+                         {row["reason"] for row in kept})
+        differences = self.compare(f"keystone={self.target}", code=1)
+        self.assertEqual({(row["id"], "missing") for row in kept},
+                         {(row["id"], row["difference"]) for row in differences})
 
     def test_a_project_that_bootstrap_made_with_another_id(self) -> None:
         real_keystone_databases.run_keystone_manage(
@@ -142,7 +141,8 @@ class TestExportToKeystone(ExportTestCase):
         self.refuse("keystone", self.target, (
             "keystone: the database is not empty, and nothing was written: project has "
             f"{id_} with the domain_id, name of a1: default, admin"))
-        self.assertEqual((3, 0), (self.count("project"), self.count("limit")))
+        self.assertEqual((3, 0, 0), (
+            self.count("project"), self.count("service"), self.count("limit")))
 
     def test_rows_that_are_in_the_way(self) -> None:
         self.export("keystone", self.target)
@@ -234,13 +234,11 @@ from nova import config, context, objects, quota
 config.parse_args(["", "--config-file", sys.argv[1]])
 objects.register_all()
 ctx = context.get_admin_context()
-driver = quota.DbQuotaDriver()
-resources = quota.QUOTAS._resources
 print(json.dumps([
     {name: quotas["limit"] for name, quotas in found.items()} for found in (
-        driver.get_project_quotas(ctx, resources, "web", usages=False),
-        driver.get_project_quotas(ctx, resources, "shop", usages=False),
-        driver.get_user_quotas(ctx, resources, "web", "ann", usages=False))]))
+        quota.QUOTAS.get_project_quotas(ctx, "web", usages=False),
+        quota.QUOTAS.get_project_quotas(ctx, "shop", usages=False),
+        quota.QUOTAS.get_user_quotas(ctx, "web", "ann", usages=False))]))
 """
 
 
@@ -385,7 +383,8 @@ class TestExportToFiles(ExportTestCase):
     def test_limits_that_another_service_has(self) -> None:
         self.run_command("export", "keystone", "--to", str(self.path), code=255,
                          OS_LIMITS__DRIVER="keystone", OS_CATALOG__DRIVER="keystone",
-                         OS_KEYSTONE_AUTHTOKEN__AUTH_URL="http://127.0.0.1:1")
+                         OS_KEYSTONE_CLIENT__AUTH_TYPE="none",
+                         OS_KEYSTONE_CLIENT__ENDPOINT_OVERRIDE="http://127.0.0.1:1")
         self.assertEqual("[limits] driver = keystone: limits are in another service already\n",
                          self.stderr)
 

@@ -51,7 +51,7 @@ class TestKilled(test_commands.CommandTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.random = random.Random(19)  # noqa: S311 (a test is to repeat)
+        self.random = random.Random(19)
         folder = bare.database("sqlite", self.addCleanup).removeprefix("sqlite:///")
         self.source = keystone_database.make(folder, _make_rows())
 
