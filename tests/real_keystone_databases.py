@@ -51,6 +51,8 @@ def run_keystone_manage(url: str, *arguments: str) -> None:
         conf = pathlib.Path(folder, "keystone.conf")
         conf.write_text(
             f"[database]\nconnection = {url}\n[fernet_tokens]\nkey_repository = {folder}/keys\n"
+            f"[fernet_receipts]\nkey_repository = {folder}/keys\n"
+            f"[credential]\nkey_repository = {folder}/keys\n"
             "[identity]\npassword_hash_rounds = 4\n")
         keys = pathlib.Path(folder, "keys")
         keys.mkdir(mode=0o700)

@@ -9,8 +9,10 @@ import random
 import signal
 import time
 
+import fixtures
 import sqlalchemy as sa
 
+from placement_core.takeover import comparisons
 from placement_core.takeover.keystone import ROOT_ID
 from tests import databases, keystone_database
 from tests.functional.cli import commands, test_commands
@@ -20,6 +22,8 @@ from tests.functional.migrations import bare
 _ROUNDS = {"sqlite": 4, "postgresql": 1, "mysql": 1}
 _KILLS = 6
 _PROJECTS, _LIMITS = 150, 450
+_ALL = 2 + _PROJECTS + 3 + _LIMITS
+_COPY, _DIFF = ("migrate", "copy", "--execute"), ("migrate", "diff")
 
 
 def _make_rows() -> dict[str, list[dict]]:
@@ -59,28 +63,28 @@ class TestKilled(test_commands.CommandTestCase):
         self.connection = bare.database(self.kind, self.addCleanup)
         self.run_command("db", "sync")
 
-    def start_copy(self) -> int:
-        """Start a copy in a process of its own, which has everything imported; return its id."""
+    def start(self, *arguments: str) -> int:
+        """Start a command in a process of its own, with all modules; return its id."""
         child = os.fork()
         if child == 0:
             code = 127
             with contextlib.suppress(BaseException):
                 code = commands.run(
-                    "migrate", "copy", "--from", f"keystone={self.source}", "--execute",
+                    *arguments, "--from", f"keystone={self.source}",
                     connection=self.connection).returncode
             os._exit(code)
         return child
 
-    def copy(self) -> float:
-        """Copy all; return the seconds that it took."""
+    def run_whole(self, *arguments: str) -> float:
+        """Run a command to its end; return the seconds that it took."""
         began = time.monotonic()
-        _, status = os.waitpid(self.start_copy(), 0)
+        _, status = os.waitpid(self.start(*arguments), 0)
         self.assertEqual(0, os.waitstatus_to_exitcode(status))
         return time.monotonic() - began
 
-    def kill_copy(self, seconds: float) -> bool:
-        """Start a copy, kill it so much later; return whether it had not ended yet."""
-        child = self.start_copy()
+    def kill(self, seconds: float, *arguments: str) -> bool:
+        """Start a command, kill it so much later; return whether it had not ended yet."""
+        child = self.start(*arguments)
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
@@ -93,20 +97,20 @@ class TestKilled(test_commands.CommandTestCase):
         with engine.connect() as connection:
             return connection.execute(sa.text(statement)).scalar_one()
 
-    def test_killed_at_random_moments(self) -> None:
+    def test_copies_killed_at_random_moments(self) -> None:
         self.make_ours()
-        whole = self.copy()
+        whole = self.run_whole(*_COPY)
         killed = 0
         parts = set()
         for _ in range(_ROUNDS[self.kind]):
             self.make_ours()
             for _ in range(_KILLS):
-                killed += self.kill_copy(self.random.uniform(0, whole))
+                killed += self.kill(self.random.uniform(0, whole), *_COPY)
                 parts.add(self.count("SELECT count(*) FROM copied_records"))
-            self.copy()
+            self.run_whole(*_COPY)
             self.check_all()
         self.assertTrue(killed >= _ROUNDS[self.kind] * _KILLS // 2, f"only {killed} were killed")
-        self.assertTrue(parts - {0, 2 + _PROJECTS + 3 + _LIMITS}, "none was half-way")
+        self.assertTrue(parts - {0, _ALL}, "none was half-way")
 
     def check_all(self) -> None:
         """Check that all is here, and once only."""
@@ -114,7 +118,26 @@ class TestKilled(test_commands.CommandTestCase):
             "migrate", "diff", "--from", f"keystone={self.source}", "-f", "json")))
         for table, expected in (
                 ("catalog_projects", _PROJECTS), ("limits", _LIMITS),
-                ("copied_records", 2 + _PROJECTS + 3 + _LIMITS),
+                ("copied_records", _ALL),
                 # What was made is told once.
                 ("limit_history", 3 + _LIMITS)):
             self.assertEqual(expected, self.count(f"SELECT count(*) FROM {table}"), table)
+
+    def test_a_comparison_goes_on_where_it_was_killed(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch(f"{comparisons.__name__}.CHUNK", 10))
+        self.make_ours()
+        self.run_whole(*_COPY)
+        whole = self.run_whole(*_DIFF)
+        # Only the one that did not end is left.
+        self.execute("DELETE FROM comparisons")
+        compared, killed = [0], 0
+        while compared[-1] < _ALL and killed < _KILLS:
+            killed += self.kill(self.random.uniform(whole / 2, whole), *_DIFF, "--resume")
+            compared.append(self.count("SELECT COALESCE(MAX(compared), 0) FROM comparisons"))
+            self.assertIn(self.count("SELECT count(*) FROM comparisons"), (0, 1))
+        self.assertEqual(sorted(compared), compared, "none began anew")
+        self.assertTrue(killed > 0)
+        self.run_whole(*_DIFF, "--resume")
+        self.assertEqual(1, self.count("SELECT count(*) FROM comparisons"))
+        self.assertEqual(_ALL, self.count(
+            "SELECT compared FROM comparisons WHERE finished_at IS NOT NULL"))
