@@ -10,6 +10,11 @@ import sqlalchemy as sa
 
 from placement_core.takeover import keystone
 
+#: Those of columns that have no texts.
+_TYPES = {
+    "enabled": sa.Boolean, "is_domain": sa.Boolean, "internal_id": sa.Integer,
+    "default_limit": sa.Integer, "resource_limit": sa.Integer}
+
 
 def make(path: pathlib.Path, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """Make one; return its URL.
@@ -24,8 +29,9 @@ def make(path: pathlib.Path, rows: Mapping[str, Sequence[Mapping[str, Any]]]) ->
                                {"version": version})
         for table in keystone.TABLES:
             connection.execute(sa.schema.CreateTable(sa.Table(
-                table.name, sa.MetaData(), *(sa.Column(column.name, sa.Text)
-                                             for column in table.c))))
+                table.name, sa.MetaData(), *(
+                    sa.Column(column.name, _TYPES.get(column.name, sa.Text))
+                    for column in table.c))))
             for row in rows.get(table.name, ()):
                 connection.execute(sa.insert(table), row)
     return f"sqlite:///{path}"

@@ -13,7 +13,7 @@ from placement_core import db
 from placement_core.changes import revisions
 from placement_core.context import Context
 from placement_core.db import Session, lists
-from placement_core.placement import tables as placement_tables
+from placement_core.placement import inventories, tables as placement_tables
 from placement_core.plugin_api.reservations import Share, Size
 from placement_core.reservations import records as leases, tables
 from placement_core.reservations.hosts import host_capabilities, host_copies, host_queries, sizes
@@ -82,6 +82,26 @@ def read_providers(ctx: Context) -> dict[str, RootProvider]:
             row.name: RootProvider(row.uuid, Size(*(
                 capacities.get(row.id, {}).get(name, 0) for name in sizes.COLUMNS)))
             for row in session.execute(_ROOTS)}
+
+
+def find_roots(providers: Mapping[str, Fields]) -> dict[str, RootProvider]:
+    """Return the roots of trees that are to be copied before Blazar is, by name.
+
+    :param providers: {uuid: fields}, of records of providers, those above others first.
+    """
+    roots: dict[str, str] = {}
+    capacities: dict[str, dict[str, int]] = {}
+    for uuid, fields in providers.items():
+        if fields["parent"] is not None and fields["parent"] not in roots:
+            continue  # Its tree is here.
+        root = roots[uuid] = roots.get(fields["parent"], uuid)
+        of_root = capacities.setdefault(root, {})
+        for name, values in fields["inventories"].items():
+            of_root[name] = of_root.get(name, 0) + inventories.capacity(values)
+    return {
+        providers[root]["name"]: RootProvider(
+            root, Size(*(of_root.get(name, 0) for name in sizes.COLUMNS)))
+        for root, of_root in capacities.items()}
 
 
 # Properties --------------------------------------------------------------------------

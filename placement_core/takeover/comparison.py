@@ -67,7 +67,7 @@ class Rules:
 
 def compare(
     contents: Contents, present: Present, copied: Mapping[str, Collection[str]],
-    rules: Rules = Rules(),  # noqa: B008
+    rules: Rules = Rules(),
 ) -> list[Item]:
     """Return each record of the source with what a copy would make of it.
 
@@ -84,7 +84,7 @@ class Comparison:
     """Compares records one by one, in the order in which they are to be copied."""
 
     def __init__(
-        self, present: Present, rules: Rules = Rules(), *,  # noqa: B008
+        self, present: Present, rules: Rules = Rules(), *,
         refused: Mapping[str, Collection[str]] = _NONE, wanted: Iterable[Record] = (),
     ) -> None:
         """Initialize it.
@@ -97,17 +97,22 @@ class Comparison:
         self._rules = rules
         #: Ours as it will be.
         self._planned = {kind: dict(present.get(kind, {})) for kind in rules.obstacles}
-        renamed = {(record.kind, record.id): record.fields for record in wanted
-                   if record.kind in _RENAMED}
+        self._refused = {kind: set(ids) for kind, ids in refused.items()}
+        #: {service, region and name: id} of registered limits.
+        self._refused_resources: dict[tuple[Any, ...], str] = {}
+        renamed: dict[tuple[str, str], Fields] = {}
+        for record in wanted:
+            if record.kind in _RENAMED:
+                renamed[record.kind, record.id] = record.fields
+            elif (record.kind == records.REGISTERED_LIMIT
+                    and record.id in self._refused.get(record.kind, ())):
+                self._refused_resources[_get_resource(record)] = record.id
         #: {(kind, values of its unique fields): id}.
         self._taken = {
             (kind, *(fields[name] for name in names)): id_
             for kind, names in _UNIQUE.items()
             for id_, fields in present.get(kind, {}).items()
             if all(renamed.get((kind, id_), fields)[name] == fields[name] for name in names)}
-        #: {service, region and name: id} of registered limits.
-        self._refused_resources: dict[tuple[Any, ...], str] = {}
-        self._refused = {kind: set(ids) for kind, ids in refused.items()}
 
     def compare(self, record: Record) -> Item:
         """Return a record with what a copy would make of it; those it refers to come before."""
@@ -141,8 +146,7 @@ class Comparison:
         """Refuse a record that is not here, or not the source's."""
         self._refused.setdefault(record.kind, set()).add(record.id)
         if record.kind == records.REGISTERED_LIMIT:
-            key = tuple(record.fields[name] for name in _RESOURCE)
-            self._refused_resources[key] = record.id
+            self._refused_resources[_get_resource(record)] = record.id
         return Item(record.kind, record.id, record.name, Outcome.REFUSED, reason)
 
     def _find_obstacle(self, record: Record) -> str:
@@ -178,7 +182,7 @@ class Comparison:
         """Say that the registered limit of a limit is refused, if it is; else ""."""
         if record.kind not in (records.LIMIT, records.USER_LIMIT):
             return ""
-        key = tuple(record.fields[name] for name in _RESOURCE)
+        key = _get_resource(record)
         refused_id = self._refused_resources.get(key)
         if refused_id is None or (records.REGISTERED_LIMIT, *key) in self._taken:
             return ""
@@ -194,7 +198,13 @@ class Comparison:
     ) -> str:
         """Say why one of ours cannot become what the source has; "": it can."""
         find = self._rules.change_obstacles.get(record.kind)
-        return find(ours, {name: value for name, (_, value) in differences.items()}) if find else ""
+        changes = {name: value for name, (_, value) in differences.items()}
+        return find(ours, changes) if find else ""
+
+
+def _get_resource(record: Record) -> tuple[Any, ...]:
+    """Return what a limit is on."""
+    return tuple(record.fields[name] for name in _RESOURCE)
 
 
 def _is_filled_here(record: Record, name: str) -> bool:

@@ -36,7 +36,8 @@ def check(
                 present[record.kind].setdefault(record.id, record.fields)
     items = compare(
         _choose(contents, kinds), present, origins.list_copied(ctx, source.origin, kinds),
-        make_rules(targets, list_owners(ctx, source, earlier)))
+        make_rules(targets, list_owners(ctx, source.origin, source.own_kinds, [
+            (other.origin, other.own_kinds, before) for other, before in earlier])))
     refused = list_refused(items)
     for spool, target in match_spools(contents, spool_targets):
         items += spooled.check(ctx, source.origin, spool, target, refused)
@@ -58,7 +59,7 @@ def copy(
     kinds = [target.kind for target in targets]
     contents_here = _choose(contents, kinds)
     copied = origins.list_copied(ctx, source.origin, kinds)
-    rules = make_rules(targets, list_owners(ctx, source, ()))
+    rules = make_rules(targets, list_owners(ctx, source.origin, source.own_kinds, ()))
     copier = Copier(ctx, source.origin, pace, copied)
     spools = match_spools(contents, spool_targets)
     gone_of_spools = {
@@ -94,14 +95,21 @@ def copy(
     return results
 
 
-def list_owners(ctx: Context, source: Source, earlier: Read) -> dict[str, dict[str, str]]:
-    """Return what belongs to other sources of which each has its own records."""
-    owners = origins.list_owners(ctx, source.origin, source.own_kinds)
-    for other, contents in earlier:
-        if other.origin != source.origin:
+def list_owners(
+    ctx: Context, origin: str, own_kinds: Sequence[str],
+    earlier: Iterable[tuple[str, Collection[str], Contents]],
+) -> dict[str, dict[str, str]]:
+    """Return what belongs to other sources of which each has its own records.
+
+    :param own_kinds: the kinds of which no other source may have the same record.
+    :param earlier: (origin, own kinds, contents) of those that come before.
+    """
+    owners = origins.list_owners(ctx, origin, own_kinds)
+    for other, kinds, contents in earlier:
+        if other != origin:
             for record in contents.records:
-                if record.kind in owners and record.kind in other.own_kinds:
-                    owners[record.kind].setdefault(record.id, other.origin)
+                if record.kind in owners and record.kind in kinds:
+                    owners[record.kind].setdefault(record.id, other)
     return owners
 
 

@@ -584,7 +584,7 @@ class TestExport(MigrationTestCase):
         for path in ("/resource_providers", f"/resource_providers/{HOST}/inventories",
                      f"/resource_providers/{SHARED}/traits",
                      f"/resource_providers/{SHARED}/aggregates", f"/allocations/{SERVER}",
-                     f"/allocations/{OLD_CLIENT}", f"/usages?project_id=project-1",
+                     f"/allocations/{OLD_CLIENT}", "/usages?project_id=project-1",
                      "/allocation_candidates?resources=VCPU:1", "/resource_classes"):
             self.assertEqual(original.do("GET", path).json, placement.do("GET", path).json)
         self.source = target

@@ -23,6 +23,7 @@ from tests import blazar_databases, blazar_rows
 from tests.blazar_rows import LeaseRows
 from tests.functional.reservations import pool_cases
 from tests.functional.reservations.test_lives import LifeTestCase
+from tests.functional.takeover import comparing
 
 _SOURCE = Source(blazar.SOURCE, blazar.KINDS, blazar.SCHEMA, blazar.read)
 _MINUTE = datetime.timedelta(minutes=1)
@@ -60,21 +61,21 @@ class BlazarTestCase(LifeTestCase):
 
     def read(self) -> Contents:
         return sources.read(_SOURCE, self.url, Surroundings(
-            None, None, (), blazar_targets.read_providers(self.context()),
-            self.parts.reservation_plugins))
+            None, None, (), providers=blazar_targets.read_providers(self.context()),
+            reservation_plugins=self.parts.reservation_plugins))
 
     def check(self) -> list[Item]:
         return copying.check(
-            self.context(), blazar.SOURCE, self.read(), blazar_targets.list_targets())
+            self.context(), _SOURCE, self.read(), blazar_targets.list_targets())
 
     def copy(self, *, prune: bool = False, report: Any = lambda *_: None) -> list[Item]:
         return copying.copy(
-            self.context(), blazar.SOURCE, self.read(), blazar_targets.list_targets(),
+            self.context(), _SOURCE, self.read(), blazar_targets.list_targets(),
             prune=prune, report=report)
 
     def diff(self) -> list[tuple[str, str, dict[str, Any]]]:
-        return [(item.id, str(item.outcome), dict(item.differences)) for item in copying.diff(
-            self.context(), self.read(), blazar_targets.list_targets())]
+        return [(item.id, str(item.outcome), dict(item.differences)) for item in comparing.diff(
+            self.context(), [(_SOURCE, self.read())], blazar_targets.list_targets())]
 
     def count(self, items: list[Item]) -> dict[str, int]:
         return dict(Counter(str(item.outcome) for item in items))

@@ -28,6 +28,7 @@ from placement_core.takeover.records import (
 from placement_core.takeover.sources import Source
 from tests import databases, nova_databases
 from tests.functional.cells import cases
+from tests.functional.takeover import comparing
 
 _CELL0, _CELL1, _CELL2 = (f"{number:08}-0000-4000-8000-000000000000" for number in range(3))
 _ANN, _BOB = (f"{letter * 8}-0000-4000-8000-000000000000" for letter in "ab")
@@ -67,6 +68,9 @@ objects.InstanceGroup(ctx, uuid="{_GROUP}", name="apart", project_id="web", user
 """
 
 
+_SOURCE = Source("nova-api", nova_cells.KINDS, {"cdeec0c85668"}, nova_cells.read)
+
+
 @databases.on_each_database
 class TestNovaCells(cases.CellsTestCase):
     def setUp(self) -> None:
@@ -75,9 +79,7 @@ class TestNovaCells(cases.CellsTestCase):
         self.source = nova_databases.api(self.kind)
 
     def read(self) -> Contents:
-        contents = sources.read(
-            Source("nova-api", nova_cells.KINDS, {"cdeec0c85668"}, nova_cells.read),
-            self.source, self.surroundings)
+        contents = sources.read(_SOURCE, self.source, self.surroundings)
         for spool in contents.spools:
             self.addCleanup(spool.close)
         return contents
@@ -88,15 +90,16 @@ class TestNovaCells(cases.CellsTestCase):
 
     def check(self):
         return self.describe(copying.check(
-            self.ctx, "nova-api", self.read(), *self.list_targets()))
+            self.ctx, _SOURCE, self.read(), *self.list_targets()))
 
     def copy(self, **options):
         return self.describe(copying.copy(
-            self.ctx, "nova-api", self.read(), *self.list_targets(),
+            self.ctx, _SOURCE, self.read(), *self.list_targets(),
             report=lambda *_: None, **options))
 
     def diff(self):
-        return self.describe(copying.diff(self.ctx, self.read(), *self.list_targets()))
+        return self.describe(comparing.diff(
+            self.ctx, [(_SOURCE, self.read())], *self.list_targets()))
 
     def describe(self, items):
         return [(item.kind, item.id, item.outcome.value, item.count, item.reason)
@@ -450,11 +453,9 @@ class TestMappingsOfNova(cases.CellsTestCase):
         self.cell("cell1")
         surroundings = Surroundings(
             None, None, (), keeps_cells=cell_targets.keeps_cells(self.ctx, self.cells))
-        contents = sources.read(
-            Source("nova-api", nova_cells.KINDS, {"cdeec0c85668"}, nova_cells.read),
-            self.api_url, surroundings)
+        contents = sources.read(_SOURCE, self.api_url, surroundings)
         self.assertEqual([], cell_targets.list_targets(self.ctx, self.cells))
-        [item] = copying.check(self.ctx, "nova-api", contents, [], [])
+        [item] = copying.check(self.ctx, _SOURCE, contents, [], [])
         self.assertEqual(
             (CELL, Outcome.SKIPPED, 1,
              "[api_database] connection is set: they are read in that database"),

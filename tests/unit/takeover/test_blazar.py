@@ -32,10 +32,11 @@ class SettleTestCase(base.TestCase):
         super().setUp()
         self.rows: list[blazar_rows.Row] = [
             blazar_rows.host("1", "c1"), blazar_rows.host("2", "c2")]
-        self.surroundings = Surroundings(None, None, (), {
+        self.surroundings = Surroundings(None, None, (), providers={
             name: RootProvider(uuid, Size(0, 0, 0) if name == "bare" else _SIZE)
             for name, uuid in _UUIDS.items()
-        }, {"physical:host": HostReservations(cfg.ConfigOpts()),
+        }, reservation_plugins={
+            "physical:host": HostReservations(cfg.ConfigOpts()),
             "virtual:instance": InstanceReservations(cfg.ConfigOpts())})
 
     def add(self, *rows: Any) -> None:
