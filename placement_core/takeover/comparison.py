@@ -60,9 +60,12 @@ class Rules:
         that source may change.
     """
 
-    obstacles: Mapping[str, Callable[[Record, Mapping[str, Fields]], str]] = _NONE
-    change_obstacles: Mapping[str, Callable[[Fields, Fields], str]] = _NONE
-    owners: Mapping[str, Mapping[str, str]] = _NONE
+    obstacles: Mapping[str, Callable[[Record, Mapping[str, Fields]], str]] = dataclasses.field(
+        default_factory=dict)
+    change_obstacles: Mapping[str, Callable[[Fields, Fields], str]] = dataclasses.field(
+        default_factory=dict)
+    owners: Mapping[str, Mapping[str, str]] = dataclasses.field(
+        default_factory=dict)
 
 
 def compare(
