@@ -229,7 +229,7 @@ class _Settled:
                     f"{provider} has no inventory of {class_name}, of which it holds {used}")
             holdings.add(consumer_uuid, provider, class_name, used)
         projects, users, types = (
-            {id_: owner for id_, owner in tables[name]}
+            dict(tables[name])  # type: ignore[arg-type]  # two columns each
             for name in ("projects", "users", "consumer_types"))
         for _, uuid, project, user, generation, consumer_type in tables["consumers"]:
             allocations = holdings.pop(uuid)
