@@ -602,6 +602,8 @@ class TestExport(MigrationTestCase):
                      f"/allocations/{OLD_CLIENT}", "/usages?project_id=project-1",
                      "/allocation_candidates?resources=VCPU:1", "/resource_classes"):
             self.assertEqual(*(
-                sort_lists(each.do("GET", path).json) for each in (original, placement)))
+                # Newer versions of its usages fail on PostgreSQL.
+                sort_lists(each.do("GET", path, version="1.37").json)
+                for each in (original, placement)))
         self.source = target
         self.assertEqual([], self.migrate("diff"))
