@@ -347,7 +347,8 @@ class _Writer:
                 "uuid": copy.uuid, "name": copy.name, "generation": copy.generation,
                 "revision": 0, "parent_provider_id": parent_id, "root_provider_id": root_id,
                 "created_at": now})
-        self._refuse_pooled({row["root_provider_id"] for row in rows} - {None})
+        self._refuse_pooled({self._roots[parent_id] for parent_id in map(
+            self._get_parent_id, copies) if parent_id is not None})
         inserts.insert_many(self._session, _providers, rows)
         inserted = self._read({copy.uuid for copy in copies})
         tops = []
@@ -395,8 +396,8 @@ class _Writer:
             self._session.execute_write(_SET_ROOT, {"ids": sorted(below), "root_id": root_id})
             self._roots.update(dict.fromkeys(below, root_id))
 
-    def _refuse_pooled(self, roots: Collection[int | None]) -> None:
-        if roots and self._session.execute(_IS_POOLED, {"roots": list(roots)}).first():
+    def _refuse_pooled(self, roots: Collection[int]) -> None:
+        if roots and self._session.execute(_IS_POOLED, {"roots": sorted(roots)}).first():
             raise errors.ProviderReserved(
                 "Resource providers can be neither moved into trees that are kept for "
                 "reservations nor out of them.")

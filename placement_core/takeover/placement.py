@@ -81,7 +81,7 @@ TABLES = (
 )
 
 #: The values of a row, in the order of its columns in ``TABLES``.
-_Row = Sequence[Any]
+_Row = tuple[Any, ...]
 
 
 #: The (project, user) of consumers that were never recorded, if none is configured.
@@ -133,7 +133,7 @@ class _Settled:
         self.left: list[Item] = []
         #: {kind: {id: name}} of the classes and traits that ours can be.
         self._names: dict[str, dict[int, str]] = {}
-        #: {id: uuid} of all providers, and the names of those that cannot be copied.
+        #: {id: uuid} of all providers.
         self._uuids: dict[int, str] = {
             id_: uuid for id_, uuid, *_ in tables["resource_providers"]}
         #: {(provider id, class id): what is allocated}.
@@ -162,7 +162,7 @@ class _Settled:
 
     def settle_providers(self, rounded: bool) -> None:
         """Take the providers, those above others first."""
-        rows = {uuid: row for row in self._tables["resource_providers"] for uuid in (row[1],)}
+        rows = {row[1]: row for row in self._tables["resource_providers"]}
         parents = {uuid: self._uuids.get(row[5]) for uuid, row in rows.items()}
         belongings = _Belongings(self._tables, self._names, rounded)
         roots: dict[str, str] = {}
@@ -229,7 +229,8 @@ class _Settled:
                     f"{provider} has no inventory of {class_name}, of which it holds {used}")
             holdings.add(consumer_uuid, provider, class_name, used)
         projects, users, types = (
-            dict(tables[name]) for name in ("projects", "users", "consumer_types"))
+            dict(tables[name])  # type: ignore[arg-type]  # two columns each
+            for name in ("projects", "users", "consumer_types"))
         for _, uuid, project, user, generation, consumer_type in tables["consumers"]:
             allocations = holdings.pop(uuid)
             if not allocations:
@@ -274,11 +275,11 @@ class _Belongings:
         self._classes = names[RESOURCE_CLASS]
         self._digits = _RATIO_DIGITS if rounded else None
         self._inventories: dict[int, list[_Row]] = collections.defaultdict(list)
-        for id_, *values in tables["inventories"]:
-            self._inventories[id_].append(values)
+        for row in tables["inventories"]:
+            self._inventories[row[0]].append(row[1:])
         self.traits = self._gather(tables["resource_provider_traits"], names[TRAIT])
-        self.aggregates = self._gather(tables["resource_provider_aggregates"], dict(
-            row for row in tables["placement_aggregates"] if row[1]))
+        self.aggregates = self._gather(tables["resource_provider_aggregates"], {
+            id_: uuid for id_, uuid in tables["placement_aggregates"] if uuid})
 
     def _gather(
         self, links: Iterable[_Row], names: Mapping[int, str]
@@ -289,7 +290,7 @@ class _Belongings:
     def get_inventories(self, id_: int) -> tuple[Mapping[str, InventoryValues], list[str]]:
         """Return the inventories of a provider, and what there is to say of them."""
         values, notes = {}, []
-        for class_id, *counts, ratio in self._inventories.pop(id_, ()):
+        for class_id, total, reserved, *units, ratio in self._inventories.pop(id_, ()):
             name = self._classes.get(class_id)
             if name is None:
                 notes.append(f"its inventory of the resource class (row {class_id}) is left "
@@ -297,5 +298,6 @@ class _Belongings:
                 continue
             if self._digits is not None:
                 ratio = float(f"{ratio:.{self._digits}g}")
-            values[name] = self._sharing.share(InventoryValues(*counts, ratio))
+            values[name] = self._sharing.share(
+                InventoryValues(total, reserved, *units, allocation_ratio=ratio))
         return share_mapping(self._sharing, values), notes

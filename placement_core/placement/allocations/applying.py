@@ -105,10 +105,13 @@ def shift_used(session: Session, plan: WritePlan) -> None:
     """
     changes = [{"provider": provider, "class": class_id, "delta": delta}
                for (provider, class_id), delta in sorted(plan.deltas.items()) if delta]
-    if changes:
-        session.write_later(
-            *((_SHIFT_ARRAYS, arrays.columns(changes)) if session.dialect == "postgresql"
-              else (_SHIFT, changes)))
+    if not changes:
+        return
+    if session.dialect == "postgresql":
+        session.write_later(_SHIFT_ARRAYS, arrays.columns(changes))
+    else:
+        session.flush()  # Only INSERTs of several rows can be sent together with others.
+        session.execute_write(_SHIFT, changes)
 
 
 def count(ctx: Context, session: Session, plan: WritePlan, gates: Sequence[Gate]) -> None:

@@ -99,7 +99,8 @@ def _read(
     classes = {row.id: row.name for row in session.execute(_CLASSES)}
     holdings = Holdings()
     for rows in session.execute(held, parameters).partitions(_FETCHED_AT_ONCE):
-        for consumer_uuid, provider_id, class_id, used in rows:
+        for row in rows:
+            consumer_uuid, provider_id, class_id, used = tuple(row)
             if provider_id in providers and class_id in classes:
                 holdings.add(consumer_uuid, providers[provider_id], classes[class_id], used)
     project_id, user_id = owners.incomplete
