@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,6 +33,6 @@ def make(path: pathlib.Path, rows: Mapping[str, Sequence[Mapping[str, Any]]]) ->
                 table.name, sa.MetaData(), *(
                     sa.Column(column.name, _TYPES.get(column.name, sa.Text))
                     for column in table.c))))
-            for row in rows.get(table.name, ()):
-                connection.execute(sa.insert(table), row)
+            for _, alike in itertools.groupby(rows.get(table.name, ()), frozenset):
+                connection.execute(sa.insert(table), list(alike))
     return f"sqlite:///{path}"

@@ -229,7 +229,7 @@ class _Settled:
         Domains are projects, so a limit of a project may be that of a domain.
         """
         if row["project_id"]:
-            return row["project_id"] in self._known[PROJECT] | self._known[DOMAIN]
+            return any(row["project_id"] in self._known[kind] for kind in (PROJECT, DOMAIN))
         return row["domain_id"] in self._known[DOMAIN]
 
     def _find_missing(self, service_id: str | None, region_id: str | None) -> str:

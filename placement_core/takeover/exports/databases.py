@@ -138,12 +138,14 @@ class _Table:
             if obstacles:
                 return obstacles
             new = [row for row in rows if self._get_key(row) not in self.present]
-            for row in rows:
-                if self._get_key(row) in self.present:
-                    self._update(row)
         if new:
             self._connection.execute(sa.insert(self._table).inline(), new)
             self._numbered |= self._is_numbered(new[0])
+        if len(new) < len(rows):
+            # Those that were there may refer to new ones now.
+            for row in rows:
+                if self._get_key(row) in self.present:
+                    self._update(row)
         self.written += len(rows)
         return []
 

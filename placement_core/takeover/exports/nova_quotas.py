@@ -151,8 +151,9 @@ class _Conversion:
         def get_key(limit: RegisteredLimit | Limit | UserLimit) -> tuple[str, str, str]:
             return limit.service_id, limit.region_id or "", limit.resource_name
 
-        counts = collections.Counter(map(get_key, (
-            *self._present.limits, *self._present.user_limits)))
+        set_limits: list[Limit | UserLimit] = [
+            *self._present.limits, *self._present.user_limits]
+        counts = collections.Counter(map(get_key, set_limits))
         for limit in self._present.registered:
             if self._is_of_service(limit):
                 continue

@@ -9,15 +9,16 @@ import pathlib
 import stat
 import subprocess
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 import fixtures
 import sqlalchemy as sa
 import testtools
 
-from placement_core import services
+from placement_core import db, services
 from placement_core.limits import limits, registered, users
-from placement_core.takeover.exports import files
+from placement_core.plugin_api.catalog import CatalogDriver
+from placement_core.takeover.exports import files, keystone
 from placement_core.takeover.keystone import ROOT_ID
 from tests import databases, keystone_service, nova_databases, real_keystone_databases
 from tests.functional.cli import test_commands
@@ -119,6 +120,12 @@ class TestExportToKeystone(ExportTestCase):
         self.assertEqual([], self.export("keystone", self.target))
         self.assertEqual([], self.compare(f"keystone={self.target}"))
         self.assertEqual(12, self.count("registered_limit"))
+        # Nor from what another instance makes of it.
+        self.connection = bare.database(self.kind, self.addCleanup)
+        self.run_command("db", "sync")
+        self.run_command(
+            "migrate", "copy", "--from", f"keystone={self.target}", "--execute", "-f", "json")
+        self.assertEqual([], self.compare(f"keystone={self.target}"))
 
     def test_keystone_as_it_is_bootstrapped(self) -> None:
         real_keystone_databases.run_keystone_manage(
@@ -198,9 +205,9 @@ class TestKeystoneServes(ExportTestCase):
         of_domain = self.limit("class:VCPU", -1, domain_id="sales")
         target = real_keystone_databases.empty("sqlite")
         self.export("keystone", target)
-        keystone = self.useFixture(keystone_service.Keystone(
+        service = self.useFixture(keystone_service.Keystone(
             f"[database]\nconnection = {target}\n"))
-        admin = keystone_service.Admin(keystone.url)
+        admin = keystone_service.Admin(service.url)
         served = {limit.pop("id"): limit for limit in admin.list("limits")}
         for limit in served.values():
             limit.pop("links")
@@ -343,6 +350,14 @@ class TestExportToFiles(ExportTestCase):
             tuple(rows[-1]["values"][name] for name in (
                 "id", "project_id", "resource_limit", "description")))
 
+    def test_a_catalog_that_keystone_has_stays_there(self) -> None:
+        self.limit("servers", 3, project_id="web")
+        exporter = keystone.make_exporter(_RemoteCatalog(self.parts.catalog), self.parts.model)
+        with db.read(self.ctx):
+            self.assertEqual(["registered_limit", "limit"],
+                             [table for table, _ in exporter.list_rows(self.ctx)])
+        self.assertEqual(("registered_limit", "limit"), exporter.tables)
+
     def test_only_the_owner_can_read_it(self) -> None:
         self.export("keystone", str(self.path))
         self.assertEqual(0o600, stat.S_IMODE(self.path.stat().st_mode))
@@ -394,3 +409,14 @@ class TestExportToFiles(ExportTestCase):
             "[quota] service_type = compute: the catalog has 2 services of this type; expected "
             "one, whose limits become nova's quotas"))
 
+
+class _RemoteCatalog:
+    """A catalog like another, which another service has."""
+
+    local = False
+
+    def __init__(self, catalog: CatalogDriver) -> None:
+        self._catalog = catalog
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
