@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import datetime
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from placement_core import services as service_parts
 from placement_core.cli import base
 from placement_core.context import Context
-from placement_core.takeover import copying, keystone, nova_quotas, records, sources, targets
+from placement_core.masking import mask_url
+from placement_core.takeover import (
+    comparisons,
+    copying,
+    keystone,
+    nova_quotas,
+    records,
+    sources,
+    targets,
+)
 from placement_core.takeover.errors import NowhereToCopy
 from placement_core.takeover.records import Contents, Item, Outcome, Record, Surroundings
 from placement_core.takeover.sources import Source
@@ -189,23 +199,37 @@ class DiffMigration(_Migration):
     """Say what of other services' records is not the same here.
 
     A line for each difference: missing (not here), extra (here only), different (with both
-    values). Records that cannot be copied are left out; "migrate check" names them.
+    values). Records that cannot be copied are left out; "migrate check" names them. The result is
+    remembered with the time; after a day it is stale. A run that was killed can be gone on with:
+    --resume.
 
     Exit code 0: all is equal. 1: it is not. 255: the comparison did not run.
     """
 
     empty = "All is equal."
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--resume", action="store_true",
+            help="go on with a comparison of the same sources that did not end, if it was begun "
+            "within a day; otherwise begin a new one")
+        return parser
+
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the comparison."""
         with self._open(parsed_args) as here:
-            read = list(here.read(parsed_args.sources))
-            kinds = {kind for source, _, _ in read for kind in source.kinds}
-            contents = Contents(
-                [record for _, of_source, _ in read for record in of_source.records],
-                [item for _, of_source, _ in read for item in of_source.left])
-            differences = copying.diff(
-                here.ctx, contents, [target for target in here.targets if target.kind in kinds])
+            sides = [
+                comparisons.Side(source.name, mask_url(url), source.kinds, contents)
+                for (source, contents, _), (_, url, _) in zip(
+                    here.read(parsed_args.sources), parsed_args.sources, strict=True)]
+            kinds = {kind for side in sides for kind in side.kinds}
+            with self.progress() as bars:
+                differences = comparisons.compare(
+                    here.ctx, sides, [target for target in here.targets if target.kind in kinds],
+                    now=lambda: datetime.datetime.now(datetime.UTC), report=bars.report,
+                    resume=parsed_args.resume)
         self.exit_code = int(bool(differences))
         return ("kind", "id", "name", "difference", "details"), [
             (item.kind, item.id, item.name, _DIFFERENCES[item.outcome], _describe(item))

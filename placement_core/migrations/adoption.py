@@ -25,6 +25,7 @@ from placement_core.migrations import exclusive, fence, revisions
 from placement_core.migrations.revisions import Report, no_report
 from placement_core.migrations.versions import (
     catalog,
+    comparisons,
     copied_records,
     initial,
     lease_texts,
@@ -53,7 +54,7 @@ UPSTREAM_TABLES = (
 OWN_TABLES = (*initial.OWN_TABLES, *catalog.OWN_TABLES, *limits.OWN_TABLES,
               *quota.OWN_TABLES, *reservations.OWN_TABLES, *lease_texts.OWN_TABLES,
               *usage_sums.OWN_TABLES, *unused_names.OWN_TABLES, *managers.OWN_TABLES,
-              *copied_records.OWN_TABLES)
+              *copied_records.OWN_TABLES, *comparisons.OWN_TABLES)
 
 _COLLATION = "utf8mb4_bin"
 _BATCH = 1000

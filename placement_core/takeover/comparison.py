@@ -36,7 +36,7 @@ def compare(
     :param copied: what was copied earlier: {kind: ids}.
     """
     wanted_ids: dict[str, set[str]] = {}
-    comparison = _Comparison(present)
+    comparison = Comparison(present)
     items = [comparison.compare(record) for record in contents.records]
     for item in (*items, *contents.left):
         if item.outcome is not Outcome.SKIPPED:  # what is refused means something there, too
@@ -44,22 +44,26 @@ def compare(
     return [*items, *contents.left, *_list_gone(wanted_ids, present, copied)]
 
 
-class _Comparison:
+class Comparison:
     """What is found of records so far.
 
-    :ivar refused: {kind: ids} of those that cannot be copied.
+    :param present: ours.
+    :param refused: {kind: ids} of records compared before that cannot be copied.
     """
 
-    def __init__(self, present: Present) -> None:
+    def __init__(
+        self, present: Present, refused: Mapping[str, Collection[str]] | None = None
+    ) -> None:
         self._present = present
         #: {(kind, values of its unique fields): id}.
         self._taken = {
             (kind, *(fields[name] for name in names)): id_
             for kind, names in _UNIQUE.items()
             for id_, fields in present.get(kind, {}).items()}
-        self.refused: dict[str, set[str]] = {}
+        self._refused = {kind: set(ids) for kind, ids in (refused or {}).items()}
 
     def compare(self, record: Record) -> Item:
+        """Return a record with what a copy would make of it; those it refers to come before."""
         ours = self._present.get(record.kind, {}).get(record.id)
         if ours is not None:
             differences = {name: (ours[name], value) for name, value in record.fields.items()
@@ -70,7 +74,7 @@ class _Comparison:
                 record=record)
         reason = self._find_obstacle(record)
         if reason:
-            self.refused.setdefault(record.kind, set()).add(record.id)
+            self._refused.setdefault(record.kind, set()).add(record.id)
             return Item(record.kind, record.id, record.name, Outcome.REFUSED, reason)
         return Item(record.kind, record.id, record.name, Outcome.CREATE, record=record)
 
@@ -85,7 +89,7 @@ class _Comparison:
                 return f"{id_} is here already, with the same {values}"
         for name, kind in _REFERENCES.get(record.kind, {}).items():
             id_ = record.fields[name]
-            if id_ is not None and id_ in self.refused.get(kind, ()):
+            if id_ is not None and id_ in self._refused.get(kind, ()):
                 return f"its {name.removesuffix('_id')} {id_} is refused"
         return ""
 
@@ -99,5 +103,10 @@ def _list_gone(
         ours = present.get(kind, {})
         for id_ in sorted(copied[kind]):
             if id_ in ours and id_ not in wanted_ids.get(kind, ()):
-                name = ours[id_].get("name") or ours[id_].get("resource_name") or ""
-                yield Item(kind, id_, name, Outcome.GONE)
+                yield make_gone(kind, id_, ours[id_])
+
+
+def make_gone(kind: str, id_: str, fields: Fields) -> Item:
+    """Return a record of ours that no source has."""
+    return Item(
+        kind, id_, fields.get("name") or fields.get("resource_name") or "", Outcome.GONE)

@@ -41,16 +41,6 @@ def check(
         _choose(contents, kinds), present, origins.list_copied(ctx, source, kinds))
 
 
-def diff(ctx: Context, contents: Contents, targets: Sequence[Target]) -> list[Item]:
-    """Return what differs: to be created, to be updated, and what only we have ("gone")."""
-    present = _read(ctx, targets)
-    items = compare(
-        _choose(contents, list(present)), present,
-        {kind: records.keys() for kind, records in present.items()})
-    return [item for item in items
-            if item.outcome in (Outcome.CREATE, Outcome.UPDATE, Outcome.GONE)]
-
-
 def _choose(contents: Contents, kinds: Collection[str]) -> Contents:
     return Contents([record for record in contents.records if record.kind in kinds],
                     [item for item in contents.left if item.kind in kinds])

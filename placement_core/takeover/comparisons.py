@@ -1,0 +1,319 @@
+"""Compare all of some sources with what we have, in chunks; remember how far, and the result.
+
+Sources are read as a whole, of each one moment, because what one of their rows means depends on
+others. Kinds follow each other as a copy would have them, and the records of a kind their ids.
+After each chunk, what was found and where it ended are written, so that a run that was killed is
+gone on with. Its result tells of the time since it was begun.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import itertools
+import json
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.takeover import comparison, tables
+from placement_core.takeover.records import Contents, Fields, Item, Outcome
+from placement_core.takeover.targets import Target
+
+#: Called with (what is compared, how much is done, how much there is).
+Report = Callable[[str, int, int], None]
+
+#: For how long a result tells something.
+FRESH = datetime.timedelta(days=1)
+
+#: How many records are compared between two looks at the database.
+CHUNK = 2000
+_DIFFERENCES = (Outcome.CREATE, Outcome.UPDATE, Outcome.GONE)
+
+_runs, _findings = tables.comparisons, tables.comparison_findings
+
+_INSERT_RUN = sa.insert(_runs).inline()
+_INSERT_FINDING = sa.insert(_findings).inline()
+_ADVANCE = (
+    sa.update(_runs)
+    .where(_runs.c.run_id == sa.bindparam("of_run"), _runs.c.source == sa.bindparam("of_source"))
+    .values(compared=_runs.c.compared + sa.bindparam("more_compared"),
+            differences=_runs.c.differences + sa.bindparam("more_differences"),
+            kind=sa.bindparam("new_kind"), record_id=sa.bindparam("new_record_id")))
+_FINISH = (
+    sa.update(_runs).where(_runs.c.run_id == sa.bindparam("of_run"))
+    .values(finished_at=sa.bindparam("now")))
+_UNFINISHED = sa.select(_runs).where(_runs.c.finished_at.is_(None)).order_by(
+    _runs.c.started_at.desc(), _runs.c.run_id, _runs.c.source)
+_LAST = sa.select(_runs).where(
+    _runs.c.source == sa.bindparam("of_source"), _runs.c.finished_at.is_not(None),
+).order_by(_runs.c.started_at.desc(), _runs.c.finished_at.desc()).limit(1)
+_FINDINGS = sa.select(_findings).where(
+    _findings.c.run_id == sa.bindparam("of_run")).order_by(_findings.c.id)
+_OLDER = sa.select(_runs.c.run_id).where(
+    _runs.c.source == sa.bindparam("of_source"), _runs.c.run_id != sa.bindparam("of_run"),
+    _runs.c.started_at <= sa.bindparam("before"))
+_DELETE_FINDINGS = sa.delete(_findings).where(
+    _findings.c.run_id == sa.bindparam("of_run"), _findings.c.source == sa.bindparam("of_source"))
+_DELETE_RUN = sa.delete(_runs).where(
+    _runs.c.run_id == sa.bindparam("of_run"), _runs.c.source == sa.bindparam("of_source"))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Side:
+    """A source that was read.
+
+    :ivar location: where it was read from, without secrets.
+    :ivar kinds: the kinds of records that it has.
+    """
+
+    name: str
+    location: str
+    kinds: Collection[str]
+    contents: Contents
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LastComparison:
+    """What the last comparison with a source came to.
+
+    :ivar compared: how many of its records were compared.
+    :ivar differences: how many of them were missing here or different, and how many records of
+        its kinds are only here.
+    """
+
+    source: str
+    location: str
+    started_at: datetime.datetime
+    finished_at: datetime.datetime
+    compared: int
+    differences: int
+
+    def is_stale(self, now: datetime.datetime) -> bool:
+        """Return whether too much may have happened since it was begun."""
+        return now - self.started_at > FRESH
+
+
+@dataclasses.dataclass(slots=True)
+class _Run:
+    """A run: a new one, or one that was killed.
+
+    :ivar kind: the kind of the last record that was compared; None: none was.
+    :ivar record_id: the id of that; None: all of the kind were compared.
+    """
+
+    id: str
+    started_at: datetime.datetime
+    kind: str | None = None
+    record_id: str | None = None
+
+
+@db.retry_writes
+def read_last(ctx: Context, source: str) -> LastComparison | None:
+    """Return what the last comparison with a source came to, if there was one.
+
+    :param source: the name that it has on the command line.
+    """
+    with db.read_once(ctx) as session:
+        row = session.execute(_LAST, {"of_source": source}).one_or_none()
+    if row is None:
+        return None
+    return LastComparison(
+        row.source, row.location, _to_utc(row.started_at), _to_utc(row.finished_at),
+        row.compared, row.differences)
+
+
+def compare(
+    ctx: Context, sides: Sequence[Side], targets: Sequence[Target], *,
+    now: Callable[[], datetime.datetime], report: Report, resume: bool = False,
+) -> list[Item]:
+    """Return what differs: to be created, to be updated, and what only we have ("gone").
+
+    :param targets: where the records go, in the order in which they are copied.
+    :param now: the clock.
+    :param resume: go on with a run of the same sources that did not end, unless it is stale.
+    """
+    run = (_find_unfinished(ctx, sides, now()) if resume else None) or _start(ctx, sides, now())
+    items = _read_findings(ctx, run)
+    kinds = [target.kind for target in targets]
+    for target in targets[_count_done(run, kinds):]:
+        after = run.record_id if run.kind == target.kind else None
+        items += _compare_kind(ctx, run.id, sides, target, items, after, report)
+    _finish(ctx, run, sides, now())
+    return [item for item in items if item.outcome in _DIFFERENCES]
+
+
+def _count_done(run: _Run, kinds: Sequence[str]) -> int:
+    """Return how many kinds were compared altogether."""
+    if run.kind not in kinds:
+        return 0
+    return kinds.index(run.kind) + (run.record_id is None)
+
+
+def _compare_kind(
+    ctx: Context, run_id: str, sides: Sequence[Side], target: Target, earlier: Sequence[Item],
+    after: str | None, report: Report,
+) -> list[Item]:
+    """Compare the records of a kind; return what was found of those after an id."""
+    kind = target.kind
+    present = target.read(ctx)
+    refused: dict[str, set[str]] = collections.defaultdict(set)
+    for item in earlier:
+        if item.outcome is Outcome.REFUSED:
+            refused[item.kind].add(item.id)
+    sources, items = _find_items(kind, sides, present, refused)
+    ids = sorted(sources)
+    rest = ids if after is None else [id_ for id_ in ids if id_ > after]
+    done = len(ids) - len(rest)
+    results: list[Item] = []
+    for start in range(0, len(rest), CHUNK):
+        chunk = rest[start:start + CHUNK]
+        of_chunk = [(sources[id_], items[id_]) for id_ in chunk if id_ in items]
+        counts = collections.Counter(
+            sources[id_] for id_ in chunk if not _is_gone(items.get(id_)))
+        _advance(ctx, run_id, sides, counts, of_chunk, kind, chunk[-1])
+        results += [item for _, item in of_chunk]
+        done += len(chunk)
+        report(f"{kind}s", done, len(ids))
+    _advance(ctx, run_id, sides, {}, [], kind, None)
+    return results
+
+
+def _find_items(
+    kind: str, sides: Sequence[Side], present: Mapping[str, Fields],
+    refused: Mapping[str, Collection[str]],
+) -> tuple[dict[str, str], dict[str, Item]]:
+    """Return the sources of the records of a kind by id, and what is not equal by id."""
+    comparing = comparison.Comparison({kind: present}, refused)
+    sources: dict[str, str] = {}
+    items: dict[str, Item] = {}
+    elsewhere: set[str] = set()
+    for side in sides:
+        for record in side.contents.records:
+            if record.kind != kind:
+                continue
+            sources[record.id] = side.name
+            item = comparing.compare(record)
+            if item.outcome is not Outcome.EQUAL:
+                items[record.id] = item
+        elsewhere.update(item.id for item in side.contents.left
+                         if item.kind == kind and item.outcome is not Outcome.SKIPPED)
+    owner = next(side.name for side in sides if kind in side.kinds)
+    for id_, fields in present.items():
+        if id_ not in sources and id_ not in elsewhere:
+            sources[id_] = owner
+            items[id_] = comparison.make_gone(kind, id_, fields)
+    return sources, items
+
+
+def _is_gone(item: Item | None) -> bool:
+    return item is not None and item.outcome is Outcome.GONE
+
+
+def _locate(sides: Sequence[Side]) -> Mapping[str, str]:
+    """Return where each source was read from; there may be several of a name."""
+    locations: dict[str, str] = {}
+    for side in sides:
+        locations[side.name] = ", ".join(filter(None, (
+            locations.get(side.name), side.location)))
+    return locations
+
+
+def _start(ctx: Context, sides: Sequence[Side], now: datetime.datetime) -> _Run:
+    run = _Run(uuid.uuid4().hex, now)
+
+    @db.retry_writes
+    def insert(ctx: Context) -> None:
+        with db.write(ctx) as session:
+            session.execute(_INSERT_RUN, [
+                {"run_id": run.id, "source": source, "location": location,
+                 "started_at": _to_naive(now), "compared": 0, "differences": 0}
+                for source, location in _locate(sides).items()])
+
+    insert(ctx)
+    return run
+
+
+@db.retry_writes
+def _find_unfinished(ctx: Context, sides: Sequence[Side], now: datetime.datetime) -> _Run | None:
+    """Return the newest run of the same sources that did not end and is not stale."""
+    wanted = _locate(sides)
+    with db.read_once(ctx) as session:
+        rows = session.execute(_UNFINISHED).all()
+    for run_id, group in itertools.groupby(rows, lambda row: row.run_id):
+        of_run = list(group)
+        started_at = _to_utc(of_run[0].started_at)
+        if {row.source: row.location for row in of_run} == wanted and now - started_at <= FRESH:
+            return _Run(run_id, started_at, of_run[0].kind, of_run[0].record_id)
+    return None
+
+
+@db.retry_writes
+def _advance(
+    ctx: Context, run_id: str, sides: Sequence[Side], compared: Mapping[str, int],
+    of_chunk: Sequence[tuple[str, Item]], kind: str, record_id: str | None,
+) -> None:
+    """Write what a chunk came to.
+
+    :param compared: {source: how many of its records}.
+    :param of_chunk: (source, what is not equal).
+    :param record_id: where the chunk ends; None: the kind ends.
+    """
+    differences = collections.Counter(
+        source for source, item in of_chunk if item.outcome in _DIFFERENCES)
+    with db.write(ctx) as session:
+        if of_chunk:
+            session.execute(_INSERT_FINDING, [
+                {"run_id": run_id, "source": source, "kind": item.kind, "record_id": item.id,
+                 "name": item.name, "outcome": item.outcome.value,
+                 "differences": json.dumps(item.differences, ensure_ascii=False, default=str)}
+                for source, item in of_chunk])
+        for source in _locate(sides):
+            session.execute(_ADVANCE, {
+                "of_run": run_id, "of_source": source,
+                "more_compared": compared.get(source, 0),
+                "more_differences": differences[source],
+                "new_kind": kind, "new_record_id": record_id})
+
+
+@db.retry_writes
+def _read_findings(ctx: Context, run: _Run) -> list[Item]:
+    """Return what a run that is gone on with has found."""
+    if run.kind is None:
+        return []
+    with db.read_once(ctx) as session:
+        return [
+            Item(row.kind, row.record_id, row.name, Outcome(row.outcome), differences={
+                name: (ours, theirs)
+                for name, (ours, theirs) in json.loads(row.differences).items()})
+            for row in session.execute(_FINDINGS, {"of_run": run.id})]
+
+
+@db.retry_writes
+def _finish(ctx: Context, run: _Run, sides: Sequence[Side], now: datetime.datetime) -> None:
+    """Stamp a run, and forget those before."""
+    with db.write(ctx) as session:
+        session.execute(_FINISH, {"of_run": run.id, "now": _to_naive(now)})
+        for source in _locate(sides):
+            _forget_older(session, run, source)
+
+
+def _forget_older(session: Session, run: _Run, source: str) -> None:
+    older = session.execute(_OLDER, {
+        "of_source": source, "of_run": run.id, "before": _to_naive(run.started_at)}).scalars()
+    for run_id in older.all():
+        for statement in (_DELETE_FINDINGS, _DELETE_RUN):
+            session.execute(statement, {"of_run": run_id, "of_source": source})
+
+
+def _to_naive(at: datetime.datetime) -> datetime.datetime:
+    return at.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def _to_utc(at: datetime.datetime) -> datetime.datetime:
+    return at.replace(tzinfo=datetime.UTC)

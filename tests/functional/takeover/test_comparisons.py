@@ -1,0 +1,280 @@
+"""Comparisons go on where they were killed, and their results are remembered."""
+
+from __future__ import annotations
+
+import datetime
+
+import fixtures
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.takeover import comparisons, records, tables
+from placement_core.takeover.records import Contents, Item, Outcome, Record
+from placement_core.takeover.targets import Target
+from tests import base, databases
+
+_NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
+
+
+class _Killed(Exception):
+    pass
+
+
+class _Ours(Target):
+    """Records in memory; counts how often they are read."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.records: dict[str, dict] = {}
+        self.reads = 0
+
+    def read(self, ctx):
+        self.reads += 1
+        return dict(self.records)
+
+    def create(self, ctx, new):
+        raise NotImplementedError
+
+    def update(self, ctx, id_, changes):
+        raise NotImplementedError
+
+    def delete(self, ctx, id_):
+        raise NotImplementedError
+
+
+@databases.on_each_database
+class TestCompare(base.DatabaseTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(fixtures.MonkeyPatch(f"{comparisons.__name__}.CHUNK", 10))
+        self.regions, self.projects = _Ours(records.REGION), _Ours(records.PROJECT)
+        self.theirs: list[Record] = []
+        for number in range(25):
+            self.add(records.REGION, f"r{number:02}", self.regions, description="")
+        for number in range(45):
+            self.add(records.PROJECT, f"p{number:02}", self.projects,
+                     name=f"p{number:02}", domain_id="d", parent_id="d")
+        self.now = _NOW
+        self.reports: list[tuple[str, int, int]] = []
+        self.left: list[Item] = []
+
+    def add(self, kind: str, id_: str, ours: _Ours | None, **fields: object) -> None:
+        self.theirs.append(Record(kind, id_, id_, fields))
+        if ours is not None:
+            ours.records[id_] = dict(fields)
+
+    def sides(self):
+        return [comparisons.Side(
+            "keystone", "sqlite:///k", (records.REGION, records.PROJECT),
+            Contents(self.theirs, self.left))]
+
+    def compare(self, *, sides=None, resume=False, killed_after=None):
+        """Return (kind, id, outcome) of each difference; None: it was killed."""
+        self.reports.clear()
+
+        def report(*progress):
+            self.reports.append(progress)
+            if len(self.reports) == killed_after:
+                raise _Killed
+
+        try:
+            items = comparisons.compare(
+                self.ctx, sides or self.sides(), [self.regions, self.projects],
+                now=lambda: self.now, report=report, resume=resume)
+        except _Killed:
+            return None
+        return [(item.kind, item.id, item.outcome) for item in items]
+
+    def last(self, source="keystone"):
+        return comparisons.read_last(self.ctx, source)
+
+    def count(self, table: sa.Table) -> int:
+        with db.read(self.ctx) as session:
+            return session.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+
+    def differ(self) -> list:
+        """Make differences; return them as they are found."""
+        del self.regions.records["r03"]
+        self.regions.records["r99"] = {"description": ""}
+        self.projects.records["p07"]["name"] = "other"
+        del self.projects.records["p44"]
+        return [("region", "r03", Outcome.CREATE), ("region", "r99", Outcome.GONE),
+                ("project", "p07", Outcome.UPDATE), ("project", "p44", Outcome.CREATE)]
+
+    def test_the_result_is_remembered(self) -> None:
+        self.assertIsNone(self.last())
+        self.assertEqual([], self.compare())
+        self.assertEqual(comparisons.LastComparison(
+            "keystone", "sqlite:///k", _NOW, _NOW, 70, 0), self.last())
+        expected = self.differ()
+        self.now += datetime.timedelta(hours=1)
+        self.assertEqual(expected, self.compare())
+        # What is only here is none of the source's records.
+        self.assertEqual((70, 4, self.now), (
+            self.last().compared, self.last().differences, self.last().started_at))
+        self.assertEqual(1, self.count(tables.comparisons), "earlier ones are forgotten")
+        self.assertEqual([], self.compare_again())
+        self.assertEqual(0, self.count(tables.comparison_findings))
+
+    def compare_again(self):
+        """Compare when all is equal again."""
+        for record in self.theirs:
+            ours = self.regions if record.kind == records.REGION else self.projects
+            ours.records[record.id] = dict(record.fields)
+        del self.regions.records["r99"]
+        return self.compare()
+
+    def test_stale_after_a_day(self) -> None:
+        self.compare()
+        last = self.last()
+        self.assertFalse(last.is_stale(_NOW + datetime.timedelta(days=1)))
+        self.assertTrue(last.is_stale(_NOW + datetime.timedelta(days=1, seconds=1)))
+
+    def test_a_killed_one_has_no_result(self) -> None:
+        self.assertIsNone(self.compare(killed_after=4))
+        self.assertIsNone(self.last())
+
+    def test_it_goes_on_after_each_chunk(self) -> None:
+        expected = self.differ()
+        chunks = 3 + 5
+        for killed_after in range(1, chunks + 1):
+            self.assertIsNone(self.compare(killed_after=killed_after))
+            self.assertEqual(expected, self.compare(resume=True), killed_after)
+            self.assertEqual(chunks - killed_after, len(self.reports), self.reports)
+            self.assertEqual((70, 4), (self.last().compared, self.last().differences))
+
+    def test_it_is_killed_again_and_again(self) -> None:
+        expected = self.differ()
+        self.compare(killed_after=1)
+        for _ in range(6):
+            self.assertIsNone(self.compare(resume=True, killed_after=1))
+        self.assertEqual(expected, self.compare(resume=True))
+        self.assertEqual([("projects", 45, 45)], self.reports)
+        self.assertEqual((70, 4), (self.last().compared, self.last().differences))
+
+    def test_kinds_that_are_done_are_not_read_again(self) -> None:
+        self.compare(killed_after=5)
+        self.regions.reads = 0
+        self.compare(resume=True)
+        self.assertEqual(0, self.regions.reads)
+
+    def test_progress_of_what_is_gone_on_with(self) -> None:
+        self.compare(killed_after=5)
+        self.compare(resume=True)
+        self.assertEqual([("projects", 30, 45), ("projects", 40, 45), ("projects", 45, 45)],
+                         self.reports)
+
+    def test_without_resume_it_begins_anew(self) -> None:
+        self.compare(killed_after=7)
+        self.assertEqual([], self.compare())
+        self.assertEqual(8, len(self.reports))
+        self.assertEqual(1, self.count(tables.comparisons))
+
+    def test_a_result_is_as_old_as_its_first_part(self) -> None:
+        self.compare(killed_after=7)
+        self.now += datetime.timedelta(hours=23)
+        self.compare(resume=True)
+        self.assertEqual(1, len(self.reports))
+        self.assertEqual((_NOW, self.now), (self.last().started_at, self.last().finished_at))
+
+    def test_a_stale_one_is_not_gone_on_with(self) -> None:
+        self.compare(killed_after=7)
+        self.now += datetime.timedelta(days=1, seconds=1)
+        self.compare(resume=True)
+        self.assertEqual(8, len(self.reports))
+
+    def test_that_of_another_database_is_not_gone_on_with(self) -> None:
+        self.compare(killed_after=7)
+        [side] = self.sides()
+        self.compare(resume=True, sides=[comparisons.Side(
+            side.name, "sqlite:///other", side.kinds, side.contents)])
+        self.assertEqual(8, len(self.reports))
+
+    def test_what_is_refused_is_remembered(self) -> None:
+        """A project below one that cannot be copied is refused, too, in a run that goes on."""
+        self.projects.records = {"other": {"name": "p00", "domain_id": "d", "parent_id": "d"}}
+        self.theirs = [
+            Record(records.PROJECT, "p00", "p00",
+                   {"name": "p00", "domain_id": "d", "parent_id": "d"}),
+            *[Record(records.PROJECT, f"p{number:02}", "", {
+                "name": f"p{number:02}", "domain_id": "d", "parent_id": "p00"})
+              for number in range(1, 25)]]
+        self.regions.records = {}
+        expected = [("project", "other", Outcome.GONE)]
+        self.assertEqual(expected, self.compare())
+        self.compare(killed_after=2)
+        self.assertEqual(expected, self.compare(resume=True))
+
+    def test_refused_records_of_a_kind_before(self) -> None:
+        limits = _Ours(records.LIMIT)
+        sides = [comparisons.Side("keystone", "k", (records.PROJECT, records.LIMIT), Contents([
+            Record(records.PROJECT, "p", "p", {
+                "name": "p00", "domain_id": "d", "parent_id": "d"}),
+            Record(records.LIMIT, "l", "l", {
+                "service_id": "s", "region_id": None, "resource_name": "n", "project_id": "p",
+                "domain_id": None})], []))]
+
+        def compare(killed: bool, resume: bool) -> list:
+            def report(*progress):
+                if killed:
+                    raise _Killed
+
+            return [item.id for item in comparisons.compare(
+                self.ctx, sides, [self.projects, limits], now=lambda: _NOW, report=report,
+                resume=resume)]
+
+        self.assertNotIn("l", compare(False, False))
+        for _ in range(5):
+            try:
+                compare(True, True)
+            except _Killed:
+                continue
+        self.assertNotIn("l", compare(False, True))
+
+    def test_what_the_source_left_is_not_only_here(self) -> None:
+        self.theirs = [record for record in self.theirs if record.id not in ("r01", "r02")]
+        self.left = [Item("region", "r01", "", Outcome.REFUSED, "it is odd"),
+                     Item("region", "r02", "", Outcome.SKIPPED, "it means nothing")]
+        self.assertEqual([("region", "r02", Outcome.GONE)], self.compare())
+
+    def test_several_sources(self) -> None:
+        regions = [record for record in self.theirs if record.kind == records.REGION]
+        projects = [record for record in self.theirs if record.kind == records.PROJECT]
+        sides = [
+            comparisons.Side("keystone", "k", (records.REGION,), Contents(regions, [])),
+            comparisons.Side("nova-api", "n", (records.PROJECT,), Contents(projects, []))]
+        expected = self.differ()
+        self.compare(sides=sides, killed_after=5)
+        # Another set of sources is another run.
+        self.compare(resume=True)
+        self.assertEqual(8, len(self.reports))
+        self.compare(sides=sides, killed_after=5)
+        self.assertEqual(expected, self.compare(sides=sides, resume=True))
+        self.assertEqual(
+            [(25, 2, "k"), (45, 2, "n")],
+            [(last.compared, last.differences, last.location)
+             for last in (self.last(), self.last("nova-api"))])
+
+    def test_two_of_a_name(self) -> None:
+        half = len(self.theirs) // 2
+        sides = [comparisons.Side(
+            "keystone", location, (records.REGION, records.PROJECT), Contents(part, []))
+            for location, part in (("a", self.theirs[:half]), ("b", self.theirs[half:]))]
+        self.assertEqual([], self.compare(sides=sides))
+        self.assertEqual((70, "a, b"), (self.last().compared, self.last().location))
+
+    def test_differences_are_the_same_after_a_kill(self) -> None:
+        self.regions.records["r00"] = {"description": "né\N{SNOWMAN}"}
+
+        def report(*_progress):
+            raise _Killed
+
+        for function, resume in ((report, False), (lambda *_: None, True)):
+            try:
+                items = comparisons.compare(
+                    self.ctx, self.sides(), [self.regions, self.projects], now=lambda: _NOW,
+                    report=function, resume=resume)
+            except _Killed:
+                continue
+        [item] = items
+        self.assertEqual({"description": ("né\N{SNOWMAN}", "")}, item.differences)
