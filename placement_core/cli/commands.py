@@ -53,6 +53,7 @@ COMMANDS = {
     "migrate check": "migrate:CheckMigration",
     "migrate copy": "migrate:CopyMigration",
     "migrate diff": "migrate:DiffMigration",
+    "export": "export:Export",
     "limits register": "limits:RegisterLimits",
     "limits list": "limits:ListLimits",
     "limits show": "limits:ShowLimits",

@@ -37,7 +37,7 @@ SCHEMA = frozenset({"742c857f1dfb", "c88cdce8f248"})
 KINDS = (REGION, SERVICE, ENDPOINT, DOMAIN, PROJECT, REGISTERED_LIMIT, LIMIT)
 
 #: The row above all domains, which no API shows.
-_ROOT_ID = "<<keystone.domain.root>>"
+ROOT_ID = "<<keystone.domain.root>>"
 _SMALLEST, _GREATEST = -1, 2**31 - 1
 
 
@@ -144,7 +144,7 @@ class _Settled:
 
     def settle_projects(self, rows: Sequence[_Row]) -> None:
         """Take domains, which are projects in Keystone, then projects, parents first."""
-        rows = [row for row in rows if row["id"] != _ROOT_ID]
+        rows = [row for row in rows if row["id"] != ROOT_ID]
         for row in rows:
             if row["is_domain"]:
                 self._keep(DOMAIN, row["id"], row["name"], {
@@ -229,7 +229,7 @@ class _Settled:
         Domains are projects, so a limit of a project may be that of a domain.
         """
         if row["project_id"]:
-            return row["project_id"] in self._known[PROJECT] | self._known[DOMAIN]
+            return any(row["project_id"] in self._known[kind] for kind in (PROJECT, DOMAIN))
         return row["domain_id"] in self._known[DOMAIN]
 
     def _find_missing(self, service_id: str | None, region_id: str | None) -> str:

@@ -50,7 +50,7 @@ NAMES: Mapping[str, Sequence[str]] = {
 _DROPPED = frozenset({
     "fixed_ips", "floating_ips", "security_groups", "security_group_rules", "networks"})
 #: The class whose quotas are defaults; nova asks for no other.
-_CLASS = "default"
+DEFAULT_CLASS = "default"
 _UNLIMITED = -1
 
 #: What nova has for a default where nothing else says one.
@@ -146,20 +146,20 @@ class _Settled:
         for row in rows:
             resource = row["resource"]
             reason = self._find_meaningless(resource) or (
-                "" if row["class_name"] == _CLASS
-                else f"nova asks for no class but {_CLASS}")
+                "" if row["class_name"] == DEFAULT_CLASS
+                else f"nova asks for no class but {DEFAULT_CLASS}")
             if reason:
                 self._leave(REGISTERED_LIMIT, row, f"{row['class_name']} {resource}", reason)
                 continue
             earlier = of_class.get(resource)
             if earlier is not None:
-                self._leave(REGISTERED_LIMIT, earlier, f"{_CLASS} {resource}",
+                self._leave(REGISTERED_LIMIT, earlier, f"{DEFAULT_CLASS} {resource}",
                             f"{row['id']} is for the same resource, and newer: nova takes that")
             of_class[resource] = row
         for resource, names in NAMES.items():
             if resource in of_class:
                 value = _parse_limit(of_class[resource]["hard_limit"])
-                place = f"quota class {_CLASS} of nova"
+                place = f"quota class {DEFAULT_CLASS} of nova"
             else:
                 value, place = _parse_limit(defaults[resource][0]), defaults[resource][1]
             for name in names:

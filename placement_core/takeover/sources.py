@@ -50,32 +50,58 @@ def read(source: Source, url: str, surroundings: Surroundings) -> Contents:
     :raises errors.ConfigurationError: the database cannot be read, or has another schema.
     """
     with _open(source.name, url) as connection:
-        versions = (set(connection.scalars(_VERSIONS))
-                    if sa.inspect(connection).has_table("alembic_version") else set())
-        if versions != set(source.schema):
-            raise UnknownSchema(source.name, versions, source.schema)
+        require_schema(connection, source.name, source.schema)
         return source.read(connection, surroundings)
+
+
+def require_schema(connection: sa.Connection, name: str, schema: Collection[str]) -> None:
+    """Refuse the database of a service whose schema is another one.
+
+    :raises UnknownSchema: it is.
+    """
+    versions = (set(connection.scalars(_VERSIONS))
+                if sa.inspect(connection).has_table("alembic_version") else set())
+    if versions != set(schema):
+        raise UnknownSchema(name, versions, schema)
+
+
+def parse_url(name: str, url: str, sqlite_mode: str) -> sa.URL:
+    """Return the URL of a service's database with a driver of ours.
+
+    :param sqlite_mode: how SQLite opens a file; one that is not there is never made.
+    :raises errors.ConfigurationError: it is none, or of another kind of database.
+    """
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError as error:
+        raise errors.ConfigurationError(f"{name}: {mask_url(url)} is not a URL") from error
+    backend = parsed.get_backend_name()
+    if backend not in _DRIVERS:
+        raise errors.ConfigurationError(
+            f"{name}: the URL {mask_url(url)} is not one of {', '.join(_DRIVERS)}")
+    parsed = parsed.set(drivername=_DRIVERS[backend])
+    if backend == "sqlite":
+        path = urllib.parse.quote(os.path.abspath(parsed.database or ""))
+        parsed = parsed.set(
+            database=f"file:{path}", query={"mode": sqlite_mode, "uri": "true"})
+    return parsed
+
+
+def describe_failure(error: sa.exc.SQLAlchemyError) -> str:
+    """Return what a database says, in one line without secrets."""
+    reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+    return mask_text(reason)
 
 
 @contextlib.contextmanager
 def _open(name: str, url: str) -> Iterator[sa.Connection]:
+    parsed = parse_url(name, url, "ro")
     try:
-        parsed = sa.make_url(url)
-        backend = parsed.get_backend_name()
-        if backend not in _DRIVERS:
-            raise errors.ConfigurationError(
-                f"{name}: the URL {mask_url(url)} is not one of {', '.join(_DRIVERS)}")
-        parsed = parsed.set(drivername=_DRIVERS[backend])
-        if backend == "sqlite":
-            # A file that is not there would be made.
-            path = urllib.parse.quote(os.path.abspath(parsed.database or ""))
-            parsed = parsed.set(database=f"file:{path}", query={"mode": "ro", "uri": "true"})
         engine = sa.create_engine(parsed, poolclass=sa.NullPool)
         with engine.connect() as connection:
-            for statement in _SNAPSHOTS[backend]:
+            for statement in _SNAPSHOTS[parsed.get_backend_name()]:
                 connection.exec_driver_sql(statement)
             yield connection
     except sa.exc.SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
         raise errors.ConfigurationError(
-            f"{name}: {mask_url(url)} cannot be read: {mask_text(reason)}") from error
+            f"{name}: {mask_url(url)} cannot be read: {describe_failure(error)}") from error

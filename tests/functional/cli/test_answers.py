@@ -50,6 +50,7 @@ _CALLS = {
     "migrate check": "--from keystone={keystone}",
     "migrate copy": "--from keystone={keystone}",
     "migrate diff": "--from keystone={keystone}",
+    "export": "keystone --to {folder}/rows",
     "limits register": "{limits_file}",
     "limits set": f"web servers 5 {_SERVICE}",
     "limits list": "",
@@ -109,6 +110,7 @@ _EMPTY_CALLS = {
     "migrate check": "--from keystone={keystone}",
     "migrate copy": "--from keystone={keystone}",
     "migrate diff": "--from keystone={keystone}",
+    "export": "keystone --to {folder}/rows",
     "limits list": "--project web",
     "limits show": "web --service nova",
     "limits audit": "",
@@ -257,7 +259,7 @@ class TestEmptyAnswers(AnswersTestCase):
             if name.startswith("limits"):
                 self.call("catalog load", str(catalog))
             code, printed = self.call(
-                name, arguments, empty_file=empty, keystone=keystone)
+                name, arguments, empty_file=empty, keystone=keystone, folder=self.folder)
             self.assertEqual(0, code, name)
             self.assertRegex(printed, r"\A[^|]+\.\n\Z", name)
             self.assertNotIn(base.Lister.empty, printed)
@@ -265,7 +267,7 @@ class TestEmptyAnswers(AnswersTestCase):
                 self.assertEqual(
                     [], json.loads(self.call(
                         name, arguments, "-f", "json", empty_file=empty,
-                        keystone=keystone)[1]), name)
+                        keystone=keystone, folder=self.folder)[1]), name)
 
     def test_a_table_without_rows_on_demand(self) -> None:
         self.assertIn("| id | name |", self.call("leases list", "--print-empty")[1])

@@ -1,0 +1,108 @@
+"""Keystone's own databases, made by ``keystone-manage db_sync`` of the installed Keystone.
+
+``empty(kind)`` returns the URL of one as it is right after that; ``kind`` is that of
+``tests.databases``. SQLite: a new file each time. PostgreSQL and MariaDB: a database of the
+process's own, emptied each time, dropped at exit.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from cryptography import fernet
+
+from tests import databases
+
+_RUN = "import sys; from keystone.cmd import manage; sys.exit(manage.main())"
+_DRIVERS = {"postgresql": "postgresql+psycopg2", "mysql": "mysql+pymysql"}
+
+_made: dict[str, sa.URL] = {}
+#: What its migrations insert, by the name of the table.
+_first_rows: dict[str, dict[str, Sequence[Any]]] = {}
+
+
+def empty(kind: str) -> str:
+    """Return the URL of a database of Keystone, as its migrations leave it."""
+    if kind not in _made:
+        _made[kind] = _make(kind)
+        _first_rows[kind] = _read_rows(_made[kind])
+    elif kind != "sqlite":
+        _restore(_made[kind], _first_rows[kind])
+    url = _made[kind]
+    if kind == "sqlite":
+        assert url.database is not None
+        folder = tempfile.mkdtemp(prefix="copy-", dir=pathlib.Path(url.database).parent)
+        url = url.set(database=shutil.copy(url.database, folder))
+    return url.render_as_string(hide_password=False)
+
+
+def run_keystone_manage(url: str, *arguments: str) -> None:
+    """Run a command of ``keystone-manage`` on a database."""
+    with tempfile.TemporaryDirectory() as folder:
+        conf = pathlib.Path(folder, "keystone.conf")
+        conf.write_text(
+            f"[database]\nconnection = {url}\n[fernet_tokens]\nkey_repository = {folder}/keys\n"
+            f"[fernet_receipts]\nkey_repository = {folder}/keys\n"
+            f"[credential]\nkey_repository = {folder}/keys\n"
+            "[identity]\npassword_hash_rounds = 4\n")
+        keys = pathlib.Path(folder, "keys")
+        keys.mkdir(mode=0o700)
+        for name in "01":
+            (keys / name).write_bytes(fernet.Fernet.generate_key())
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _RUN, "--config-file", str(conf), *arguments],
+            capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode:
+        raise RuntimeError(f"keystone-manage {arguments[0]} failed:\n{done.stderr}")
+
+
+def _make(kind: str) -> sa.URL:
+    if kind == "sqlite":
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="placement-keystone-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        url = sa.make_url(f"sqlite:///{folder}/keystone.sqlite")
+    else:
+        server = sa.make_url(os.environ[databases.VARIABLES[kind]]).set(
+            drivername=_DRIVERS[kind])
+        name = f"placement_test_{os.getpid()}_keystone"
+        databases.administer(
+            server, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
+        atexit.register(databases.administer, server, f"DROP DATABASE IF EXISTS {name}")
+        url = server.set(database=name)
+    run_keystone_manage(url.render_as_string(hide_password=False), "db_sync")
+    return url
+
+
+def _reflect(connection: sa.Connection) -> sa.MetaData:
+    metadata = sa.MetaData()
+    metadata.reflect(connection, resolve_fks=False)
+    return metadata
+
+
+def _read_rows(url: sa.URL) -> dict[str, Sequence[Any]]:
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        tables = _reflect(connection).tables
+        return {name: [dict(row) for row in connection.execute(sa.select(table)).mappings()]
+                for name, table in tables.items()}
+
+
+def _restore(url: sa.URL, rows: dict[str, Sequence[Any]]) -> None:
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    careless = ("SET session_replication_role = replica"
+                if url.get_backend_name() == "postgresql" else "SET FOREIGN_KEY_CHECKS = 0")
+    with engine.begin() as connection:
+        connection.exec_driver_sql(careless)
+        for name, table in _reflect(connection).tables.items():
+            connection.execute(sa.delete(table))
+            if rows[name]:
+                connection.execute(sa.insert(table), rows[name])
