@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from placement_core.takeover import keystone
+
+#: Those of columns that have no texts.
+_TYPES = {
+    "enabled": sa.Boolean, "is_domain": sa.Boolean, "internal_id": sa.Integer,
+    "default_limit": sa.Integer, "resource_limit": sa.Integer}
 
 
 def make(path: pathlib.Path, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -24,8 +30,9 @@ def make(path: pathlib.Path, rows: Mapping[str, Sequence[Mapping[str, Any]]]) ->
                                {"version": version})
         for table in keystone.TABLES:
             connection.execute(sa.schema.CreateTable(sa.Table(
-                table.name, sa.MetaData(), *(sa.Column(column.name, sa.Text)
-                                             for column in table.c))))
-            for row in rows.get(table.name, ()):
-                connection.execute(sa.insert(table), row)
+                table.name, sa.MetaData(), *(
+                    sa.Column(column.name, _TYPES.get(column.name, sa.Text))
+                    for column in table.c))))
+            for _, alike in itertools.groupby(rows.get(table.name, ()), frozenset):
+                connection.execute(sa.insert(table), list(alike))
     return f"sqlite:///{path}"
