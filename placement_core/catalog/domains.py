@@ -20,6 +20,16 @@ _domains = tables.catalog_domains
 _projects = tables.catalog_projects
 
 
+def check(domain: Domain) -> None:
+    """Refuse values that no domain can have; nothing is read.
+
+    :raises errors.InvalidValue: the id is malformed, or a text is too short or too long, or
+        cannot be stored.
+    """
+    rows.check_id(_KIND, domain.id)
+    rows.check(_KIND, _domains, dataclasses.asdict(domain), never_empty=_NEVER_EMPTY)
+
+
 class DomainChanges(TypedDict, total=False):
     """The fields of a domain that can be changed."""
 
@@ -41,9 +51,8 @@ def create(
         cannot be stored.
     """
     domain = Domain(id if id is not None else rows.new_id(), name, description, enabled)
-    rows.check_id(_KIND, domain.id)
+    check(domain)
     values = dataclasses.asdict(domain)
-    rows.check(_KIND, _domains, values, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
         revisions.increment(session, revisions.LIMITS)
         if rows.exists(session, _projects, "id", domain.id):

@@ -23,6 +23,15 @@ _NEVER_EMPTY = ("url", "region_id")
 _endpoints = tables.catalog_endpoints
 
 
+def check(endpoint: Endpoint) -> None:
+    """Refuse values that no endpoint can have; nothing is read.
+
+    :raises errors.InvalidValue: the id, the interface or a text is not valid.
+    """
+    rows.check_id(_KIND, endpoint.id)
+    _check_values(dataclasses.asdict(endpoint))
+
+
 class EndpointChanges(TypedDict, total=False):
     """The fields of an endpoint that can be changed."""
 
@@ -48,9 +57,8 @@ def create(
     """
     endpoint = Endpoint(
         id if id is not None else rows.new_id(), service_id, interface, url, region_id, enabled)
-    rows.check_id(_KIND, endpoint.id)
+    check(endpoint)
     values = dataclasses.asdict(endpoint)
-    _check(values)
     with db.write(ctx) as session:
         revisions.increment(session, revisions.LIMITS)
         _require(session, values)
@@ -89,7 +97,7 @@ def update(ctx: Context, id_: str, **changes: Unpack[EndpointChanges]) -> Endpoi
     :raises errors.UnknownReference: the service or the region does not exist.
     :raises errors.InvalidValue: the interface or a text is not valid.
     """
-    _check(changes)
+    _check_values(changes)
     with db.write(ctx) as session:
         revisions.increment(session, revisions.LIMITS)
         rows.get(session, _endpoints, _KIND, id_)
@@ -110,7 +118,7 @@ def delete(ctx: Context, id_: str) -> None:
         rows.delete(session, _endpoints, "id", id_)
 
 
-def _check(values: Mapping[str, Any]) -> None:
+def _check_values(values: Mapping[str, Any]) -> None:
     rows.check(_KIND, _endpoints, values, never_empty=_NEVER_EMPTY)
     if values.get("interface", INTERFACES[0]) not in INTERFACES:
         raise errors.InvalidValue(_KIND, "interface", f"one of {', '.join(INTERFACES)}")

@@ -24,6 +24,16 @@ _domains = tables.catalog_domains
 _projects = tables.catalog_projects
 
 
+def check(project: Project) -> None:
+    """Refuse values that no project can have; nothing is read.
+
+    :raises errors.InvalidValue: the id is malformed, or a text is too short or too long, or
+        cannot be stored.
+    """
+    rows.check_id(_KIND, project.id)
+    rows.check(_KIND, _projects, dataclasses.asdict(project), never_empty=_NEVER_EMPTY)
+
+
 class ProjectChanges(TypedDict, total=False):
     """The fields of a project that can be changed; a new parent moves its descendants, too."""
 
@@ -56,9 +66,8 @@ def create(
     project = Project(
         id if id is not None else rows.new_id(), name, domain_id,
         domain_id if parent_id is None else parent_id, description, enabled)
-    rows.check_id(_KIND, project.id)
+    check(project)
     values = dataclasses.asdict(project)
-    rows.check(_KIND, _projects, values, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
         revisions.increment(session, revisions.LIMITS)
         rows.require(session, _domains, "domain", domain_id)

@@ -27,6 +27,14 @@ _endpoints = tables.catalog_endpoints
 _PARENT = sa.select(_regions.c.parent_region_id).where(_regions.c.id == sa.bindparam("id"))
 
 
+def check(region: Region) -> None:
+    """Refuse values that no region can have; nothing is read.
+
+    :raises errors.InvalidValue: a text is too short or too long, or cannot be stored.
+    """
+    rows.check(_KIND, _regions, dataclasses.asdict(region), never_empty=_NEVER_EMPTY)
+
+
 class RegionChanges(TypedDict, total=False):
     """The fields of a region that can be changed."""
 
@@ -47,8 +55,8 @@ def create(
     :raises errors.InvalidValue: a text is too short or too long, or cannot be stored.
     """
     region = Region(id if id is not None else rows.new_id(), parent_region_id, description)
+    check(region)
     values = dataclasses.asdict(region)
-    rows.check(_KIND, _regions, values, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
         revisions.increment(session, revisions.LIMITS)
         if parent_region_id is not None:

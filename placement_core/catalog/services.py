@@ -23,6 +23,16 @@ _services = tables.catalog_services
 _endpoints = tables.catalog_endpoints
 
 
+def check(service: Service) -> None:
+    """Refuse values that no service can have; nothing is read.
+
+    :raises errors.InvalidValue: the id is malformed, or a text is too short or too long, or
+        cannot be stored.
+    """
+    rows.check_id(_KIND, service.id)
+    rows.check(_KIND, _services, dataclasses.asdict(service), never_empty=_NEVER_EMPTY)
+
+
 class ServiceChanges(TypedDict, total=False):
     """The fields of a service that can be changed."""
 
@@ -46,9 +56,8 @@ def create(
     """
     service = Service(
         id if id is not None else rows.new_id(), service_type, name, description, enabled)
-    rows.check_id(_KIND, service.id)
+    check(service)
     values = dataclasses.asdict(service)
-    rows.check(_KIND, _services, values, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
         revisions.increment(session, revisions.LIMITS)
         rows.insert(session, _services, _KIND, values, clash=f"id {service.id}")

@@ -133,6 +133,29 @@ class AmbiguousServerGroup(errors.Invalid):
         self.uuids = uuids
 
 
+class ServerGroupNotFound(errors.NotFound):
+    """The requested server group does not exist."""
+
+    code = "cells.server_group.not_found"
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(f"There is no server group {uuid}.")
+        self.uuid = uuid
+
+
+class DuplicateServerGroup(errors.Conflict):
+    """A server group of this uuid exists already.
+
+    :ivar uuid: its uuid; of several new ones, the first.
+    """
+
+    code = "cells.server_group.duplicate"
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(f"There is a server group {uuid} already.")
+        self.uuid = uuid
+
+
 class KeptByNova(errors.Conflict):
     """Nova's database has the mappings, and nova purges those of deleted instances itself."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid as uuids
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -111,6 +111,46 @@ def update(ctx: Context, cells: CellDatabases, cell: str, changes: Mapping[str, 
     return after
 
 
+def require_copyable(
+    ctx: Context, cells: CellDatabases, cell: Cell, others: Iterable[Cell]
+) -> None:
+    """Refuse a cell of a nova that cannot be ours; no database is connected to.
+
+    It may be without a name or a database, and have the name of another one, as in nova.
+
+    :param others: ours; may have the cell, as it is.
+    :raises errors.InvalidCell: a value is not valid.
+    :raises errors.DuplicateCell: another cell has this database.
+    """
+    if len(cell.name) > _LONGEST_NAME or not texts.is_storable(cell.name):
+        raise errors.InvalidCell(
+            "name", f"expected text of at most {_LONGEST_NAME} characters, without NUL")
+    _require_valid_urls(cell)
+    if cell.database_connection:
+        _require_usable(ctx, cells, cell)
+        _require_own_database(ctx, cells, cell, others)
+
+
+@db.retry_writes
+def put_copy(ctx: Context, cells: CellDatabases, cell: Cell) -> None:
+    """Create or update the mapping of a cell of a nova, by its uuid; its ``id`` does not matter.
+
+    :raises errors.InvalidCell: a value is not valid.
+    :raises errors.DuplicateCell: another cell has this database.
+    """
+    with db.write(ctx) as own:
+        revisions.increment(own, revisions.CELLS)
+        with db.write(cells.api(ctx)) as session:
+            present = load_cells(session)
+            require_copyable(ctx, cells, cell, present)
+            values = _values(cell) | {"name": cell.name or None}
+            for other in present:
+                if other.uuid == cell.uuid:
+                    session.execute(_UPDATE, {"of_id": other.id, **values})
+                    return
+            session.execute(sa.insert(_mappings), values | {"uuid": cell.uuid})
+
+
 @db.retry_writes
 def delete(ctx: Context, cells: CellDatabases, cell: str) -> None:
     """Delete a cell mapping; its database is not changed.
@@ -165,14 +205,18 @@ def _require_valid(cell: Cell) -> None:
             "name", f"expected text of 1 to {_LONGEST_NAME} characters, without NUL")
     if _is_uuid(cell.name):
         raise errors.InvalidCell("name", "it looks like the uuid of a cell")
+    _require_valid_urls(cell)
+    if cell.disabled and cell.uuid == CELL0:
+        raise errors.InvalidCell("disabled", "cell0 cannot be disabled")
+
+
+def _require_valid_urls(cell: Cell) -> None:
     for field, url in (("database_connection", cell.database_connection),
                        ("transport_url", cell.transport_url)):
         if not texts.is_storable(url) or len(url.encode()) > _LONGEST_URL:
             raise errors.InvalidCell(field, "it is too long, or has characters no URL has")
         if f":{MASK}@" in url:
             raise errors.InvalidCell(field, f"it has {MASK} in place of a password")
-    if cell.disabled and cell.uuid == CELL0:
-        raise errors.InvalidCell("disabled", "cell0 cannot be disabled")
 
 
 def _require_usable(ctx: Context, cells: CellDatabases, cell: Cell) -> None:
@@ -189,11 +233,11 @@ def _require_unique_name(cell: Cell, cells: list[Cell]) -> None:
 
 
 def _require_own_database(
-    ctx: Context, databases: CellDatabases, cell: Cell, cells: list[Cell]
+    ctx: Context, databases: CellDatabases, cell: Cell, cells: Iterable[Cell]
 ) -> None:
     """Refuse the database of another cell, whose instances would count twice."""
     for other in cells:
-        if other.id != cell.id and databases.same_database(ctx, other, cell):
+        if other.uuid != cell.uuid and databases.same_database(ctx, other, cell):
             raise errors.DuplicateCell("database_connection", other.title)
 
 

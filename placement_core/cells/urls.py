@@ -90,6 +90,11 @@ def fill(template: str, source: str) -> str:
     return _FIELD.sub(lambda match: str(values[match[1]]), template)
 
 
+def has_fields(url: str) -> bool:
+    """Return whether a URL has fields of a template."""
+    return _FIELD.search(url) is not None
+
+
 def _parse_fields(source: str) -> Mapping[str, str | None]:
     parts = urllib.parse.urlsplit(source)
     servers = [_parse_server(server) for server in parts.netloc.split(",")]

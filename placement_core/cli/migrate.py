@@ -12,11 +12,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from placement_core import services as service_parts
 from placement_core.cli import base
 from placement_core.context import Context
-from placement_core.takeover import copying, keystone, nova_quotas, records, sources, targets
+from placement_core.masking import mask_url
+from placement_core.placement import inventories
+from placement_core.quota import resources
+from placement_core.takeover import (
+    cell_targets,
+    copying,
+    keystone,
+    nova_cells,
+    nova_quotas,
+    records,
+    sources,
+    targets,
+)
 from placement_core.takeover.errors import NowhereToCopy
 from placement_core.takeover.records import Contents, Item, Outcome, Record, Surroundings
 from placement_core.takeover.sources import Source
-from placement_core.takeover.targets import Target
+from placement_core.takeover.targets import SpoolTarget, Target
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
@@ -26,8 +38,10 @@ def _make_keystone(_conf: str | None) -> Source:
 
 
 def _make_nova_api(conf: str | None) -> Source:
-    return Source("nova-api", nova_quotas.KINDS, nova_quotas.SCHEMA, functools.partial(
-        nova_quotas.read, defaults=nova_quotas.read_defaults(conf)))
+    read_quotas = functools.partial(
+        nova_quotas.read, defaults=nova_quotas.read_defaults(conf))
+    return Source("nova-api", nova_quotas.KINDS + nova_cells.KINDS, nova_quotas.SCHEMA,
+                  lambda *arguments: read_quotas(*arguments) + nova_cells.read(*arguments))
 
 
 #: What can be taken over, by the name of the service that has it: makes the source, with the path
@@ -39,7 +53,9 @@ _SOURCES: Mapping[str, Callable[[str | None], Source]] = {
 _Address = tuple[str, str, str | None]
 _EQUAL, _WARNINGS, _BLOCKERS = 0, 1, 2
 #: What people are to look at one by one.
-_NOTEWORTHY = (Outcome.UPDATE, Outcome.GONE, Outcome.PRUNED, Outcome.SKIPPED, Outcome.REFUSED)
+_NOTEWORTHY = (
+    Outcome.UPDATE, Outcome.GONE, Outcome.PRUNED, Outcome.SKIPPED, Outcome.WARNING,
+    Outcome.REFUSED)
 _DIFFERENCES = {
     Outcome.CREATE: "missing", Outcome.UPDATE: "different", Outcome.GONE: "extra"}
 _COLUMNS = ("kind", "id", "name", "outcome", "details")
@@ -50,11 +66,15 @@ class _Here:
     """Where records go.
 
     :ivar targets: in the order in which records are copied.
+    :ivar spool_targets: likewise, of kinds that have very many; after all others.
+    :ivar exit_stack: closes what was read, in the end.
     """
 
     parts: service_parts.Services
     ctx: Context
     targets: Sequence[Target]
+    spool_targets: Sequence[SpoolTarget]
+    exit_stack: contextlib.ExitStack
 
     def list_targets(self, source: Source) -> list[Target]:
         """Return where the records of a source go."""
@@ -71,6 +91,8 @@ class _Here:
         for name, url, conf in addresses:
             source = _SOURCES[name](conf)
             contents = sources.read(source, url, self._look_around(earlier))
+            for spool in contents.spools:
+                self.exit_stack.callback(spool.close)
             yield source, contents, earlier
             earlier += contents.records
 
@@ -79,7 +101,8 @@ class _Here:
         return [
             item for source, contents, earlier in self.read(addresses)
             for item in copying.check(
-                self.ctx, source.name, contents, self.list_targets(source), earlier)]
+                self.ctx, source.name, contents, self.list_targets(source), self.spool_targets,
+                earlier)]
 
     def _look_around(self, earlier: Sequence[Record]) -> Surroundings:
         """Return what is here, and what sources have that were read earlier."""
@@ -92,7 +115,10 @@ class _Here:
         project_ids |= {record.id for record in earlier if record.kind == records.PROJECT}
         return Surroundings(
             service_ids.pop() if len(service_ids) == 1 else None, options.region or None,
-            project_ids)
+            project_ids, cores_name=_find_cores_name(options.resource_map),
+            has_dedicated=inventories.has_class(self.ctx, "PCPU"),
+            keeps_cells=cell_targets.keeps_cells(self.ctx, self.parts.cells),
+            fills_templates=bool(self.parts.conf.cells.template_connection))
 
 
 class _Migration(base.Checker):
@@ -113,16 +139,20 @@ class _Migration(base.Checker):
 
     @contextlib.contextmanager
     def _open(self, parsed_args: argparse.Namespace) -> Iterator[_Here]:
-        with self.parts(parsed_args) as (parts, ctx):
+        with self.parts(parsed_args) as (parts, ctx), contextlib.ExitStack() as exit_stack:
             _require_local(parts)
-            yield _Here(parts, ctx, targets.list_targets(parts.catalog, parts.model))
+            yield _Here(
+                parts, ctx,
+                [*targets.list_targets(parts.catalog, parts.model),
+                 *cell_targets.list_targets(ctx, parts.cells)],
+                cell_targets.list_spool_targets(ctx, parts.cells), exit_stack)
 
     def _list(self, parsed_args: argparse.Namespace, items: Sequence[Item]) -> Rows:
         """Return the rows of items; for people, only those to look at, below the counts."""
         if parsed_args.formatter != base.TABLE or not items:
             return _COLUMNS, [_make_row(item) for item in items]
         for kind, counts in copying.count_outcomes(items).items():
-            self.say(f"{kind + 's':18} " + ", ".join(
+            self.say(f"{_name_many(kind):21} " + ", ".join(
                 f"{count} {outcome}" for outcome, count in counts.items() if count))
         noteworthy = [item for item in items if item.outcome in _NOTEWORTHY]
         return (_COLUMNS if noteworthy else ()), [_make_row(item) for item in noteworthy]
@@ -133,11 +163,12 @@ class CheckMigration(_Migration):
 
     Reads each source in one snapshot, and compares it with ours by the ids that records have
     there. Outcomes: create, update (ours differs), equal, gone (copied earlier, and not in the
-    source any more), skipped (it means nothing in the source either), refused (it cannot be
-    copied as it is); for people, what is created or equal is only counted.
+    source any more), skipped (it means nothing in the source either, or nothing here), warning
+    (it is copied, and needs more), refused (it cannot be copied as it is); for people, what is
+    created or equal is only counted. Instances and server groups are counted for programs, too.
 
-    Exit code 0: everything can be copied. 1: something is skipped or gone. 2: something is
-    refused. 255: the check did not run.
+    Exit code 0: everything can be copied. 1: something is skipped or gone, or there is a warning.
+    2: something is refused. 255: the check did not run.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -178,7 +209,8 @@ class CopyMigration(_Migration):
                         item for source, contents, _ in here.read(parsed_args.sources)
                         for item in copying.copy(
                             here.ctx, source.name, contents, here.list_targets(source),
-                            prune=parsed_args.prune, pace=parsed_args.pace, report=bars.report)]
+                            here.spool_targets, prune=parsed_args.prune,
+                            pace=parsed_args.pace, report=bars.report)]
             else:
                 items = here.check(parsed_args.sources)
         self.exit_code = _find_exit_code(items)
@@ -201,11 +233,10 @@ class DiffMigration(_Migration):
         with self._open(parsed_args) as here:
             read = list(here.read(parsed_args.sources))
             kinds = {kind for source, _, _ in read for kind in source.kinds}
-            contents = Contents(
-                [record for _, of_source, _ in read for record in of_source.records],
-                [item for _, of_source, _ in read for item in of_source.left])
+            contents = sum((of_source for _, of_source, _ in read), Contents([], []))
             differences = copying.diff(
-                here.ctx, contents, [target for target in here.targets if target.kind in kinds])
+                here.ctx, contents, [target for target in here.targets if target.kind in kinds],
+                here.spool_targets)
         self.exit_code = int(bool(differences))
         return ("kind", "id", "name", "difference", "details"), [
             (item.kind, item.id, item.name, _DIFFERENCES[item.outcome], _describe(item))
@@ -228,11 +259,22 @@ def _require_local(parts: service_parts.Services) -> None:
             "limits", "[limits] driver", parts.conf.limits.driver, "local")
 
 
+def _find_cores_name(resource_map: Sequence[str]) -> str | None:
+    """Return the name of limits that count shared and dedicated processors together."""
+    named = resources.parse(resource_map).named
+    return next((name for name, units in named.items() if units == {"VCPU", "PCPU"}), None)
+
+
 def _find_exit_code(items: Iterable[Item]) -> int:
     outcomes = {item.outcome for item in items}
     if Outcome.REFUSED in outcomes:
         return _BLOCKERS
-    return _WARNINGS if outcomes & {Outcome.SKIPPED, Outcome.GONE} else _EQUAL
+    return (_WARNINGS if outcomes & {Outcome.SKIPPED, Outcome.WARNING, Outcome.GONE}
+            else _EQUAL)
+
+
+def _name_many(kind: str) -> str:
+    return kind[:-1] + "ies" if kind.endswith("y") else f"{kind}s"
 
 
 def _make_row(item: Item) -> tuple[object, ...]:
@@ -240,9 +282,19 @@ def _make_row(item: Item) -> tuple[object, ...]:
 
 
 def _describe(item: Item) -> str:
-    return item.reason or "; ".join(
-        f"{name}: {_spell(ours)} here, {_spell(theirs)} there"
+    count = f"{item.count} records" if item.count != 1 else ""
+    return ": ".join(filter(None, (count, item.reason))) or "; ".join(
+        _describe_difference(name, ours, theirs, is_url=name in records.URLS.get(item.kind, ()))
         for name, (ours, theirs) in item.differences.items())
+
+
+def _describe_difference(name: str, ours: object, theirs: object, *, is_url: bool) -> str:
+    """Describe the values of a field, without passwords."""
+    if is_url:
+        ours, theirs = mask_url(str(ours)), mask_url(str(theirs))
+        if ours == theirs:
+            return f"{name}: {_spell(ours)}, with another password here than there"
+    return f"{name}: {_spell(ours)} here, {_spell(theirs)} there"
 
 
 def _spell(value: object) -> str:

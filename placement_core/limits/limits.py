@@ -57,7 +57,7 @@ _LIST_QUERY = queries.ListQuery(ALL, _limits, {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _NewLimit:
+class NewLimit:
     """A limit to create.
 
     :ivar what: how the item names its node: ``project`` or ``domain``.
@@ -83,6 +83,16 @@ class _Subjects:
     forest: references.Forest | None
 
 
+def parse(item: Mapping[str, Any]) -> NewLimit:
+    """Return the new limit that an item describes.
+
+    :raises errors.InvalidLimit: it is invalid.
+    """
+    return NewLimit(
+        inputs.parse_id(item), inputs.parse_key(item), *inputs.parse_node(item),
+        inputs.parse_value(item, "resource_limit"), inputs.parse_description(item))
+
+
 @db.retry_writes
 def create_many(
     ctx: Context, catalog: CatalogDriver, model: EnforcementModel,
@@ -104,11 +114,7 @@ def create_many(
     """
     if not items:
         return []
-    new_limits = [
-        _NewLimit(
-            inputs.parse_id(item), inputs.parse_key(item), *inputs.parse_node(item),
-            inputs.parse_value(item, "resource_limit"), inputs.parse_description(item))
-        for item in items]
+    new_limits = [parse(item) for item in items]
     keys = [new.key for new in new_limits]
 
     def read_subjects() -> _Subjects:
@@ -272,7 +278,7 @@ def _insert(
         raise errors.DuplicateLimit("limit") from None
 
 
-def _record(new: _NewLimit, node: Node) -> Limit:
+def _record(new: NewLimit, node: Node) -> Limit:
     return Limit(
         new.id, None if node.is_domain else node.id, node.id if node.is_domain else None,
         new.key.service_id, new.key.region_id, new.key.resource_name, new.value,

@@ -55,6 +55,18 @@ _LIST_QUERY = queries.ListQuery(ALL, _user_limits, {
 })
 
 
+def parse(item: Mapping[str, Any]) -> UserLimit:
+    """Return the new limit that an item describes.
+
+    :raises errors.InvalidLimit: it is invalid.
+    """
+    key = inputs.parse_key(item)
+    return UserLimit(
+        inputs.parse_id(item), inputs.parse_project_id(item), inputs.parse_text(item, "user_id"),
+        key.service_id, key.region_id, key.resource_name,
+        inputs.parse_value(item, "resource_limit"), inputs.parse_description(item))
+
+
 @db.retry_writes
 def create_many(
     ctx: Context, catalog: CatalogDriver, items: Sequence[Mapping[str, Any]]
@@ -72,7 +84,7 @@ def create_many(
     """
     if not items:
         return []
-    new_limits = [_record(item) for item in items]
+    new_limits = [parse(item) for item in items]
     keys = [inputs.Key(limit.service_id, limit.region_id, limit.resource_name)
             for limit in new_limits]
 
@@ -185,14 +197,6 @@ def _insert(
     except db_exception.DBDuplicateEntry:
         # Ids that differ in trailing blanks are equal on MySQL.
         raise errors.DuplicateLimit("user_limit") from None
-
-
-def _record(item: Mapping[str, Any]) -> UserLimit:
-    key = inputs.parse_key(item)
-    return UserLimit(
-        inputs.parse_id(item), inputs.parse_project_id(item), inputs.parse_text(item, "user_id"),
-        key.service_id, key.region_id, key.resource_name,
-        inputs.parse_value(item, "resource_limit"), inputs.parse_description(item))
 
 
 def _changed(before: UserLimit, changes: Mapping[str, Any]) -> UserLimit:

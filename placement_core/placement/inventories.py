@@ -61,6 +61,8 @@ _PRESENT = sa.select(
 _OF_CLASS = sa.select(_inventories.c.id, _inventories.c.resource_provider_id).where(
     _inventories.c.resource_class_id == sa.bindparam("class_id"),
     _inventories.c.resource_provider_id.in_(sa.bindparam("provider_ids", expanding=True)))
+_ANY = sa.select(_inventories.c.id).where(
+    _inventories.c.resource_class_id == sa.bindparam("class_id")).limit(1)
 _INSERT = sa.insert(_inventories)
 _UPDATE = (
     sa.update(_inventories).where(_inventories.c.id == sa.bindparam("inventory_id"))
@@ -250,6 +252,15 @@ def delete_all(ctx: Context, provider_uuid: str) -> None:
 
 
 # For writes that hold the provider's row ------------------------------------
+
+
+@db.retry_writes
+def has_class(ctx: Context, resource_class: str) -> bool:
+    """Return whether a provider has inventory of a class."""
+    with db.read(ctx) as session:
+        class_ids = resource_classes.ids(session, [resource_class])
+        return resource_class in class_ids and session.execute(
+            _ANY, {"class_id": class_ids[resource_class]}).first() is not None
 
 
 def read_class_ids(session: Session, provider_id: int) -> set[int]:

@@ -8,6 +8,7 @@ Source: nova 34's ``DbQuotaDriver``, and the names that its unified limits have;
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -76,6 +77,11 @@ _TABLES = (
     sa.table("project_user_quotas", *map(
         sa.column, ("id", "project_id", "user_id", "resource", "hard_limit"))),
 )
+_SPECS = sa.table("flavor_extra_specs", sa.column("key"), sa.column("value"))
+#: A flavor asks for dedicated processors.
+_DEDICATED = sa.select(_SPECS.c.key).where(sa.or_(
+    sa.and_(_SPECS.c.key == "hw:cpu_policy", _SPECS.c.value.in_(("dedicated", "mixed"))),
+    _SPECS.c.key.like("resources%:PCPU"))).limit(1)
 
 _Row = Mapping[str, Any]
 #: {nova's resource: (the default, where it stands)}.
@@ -108,7 +114,9 @@ def read_defaults(path: str | None) -> Defaults:
 def read(
     connection: sa.Connection, surroundings: Surroundings, defaults: Defaults
 ) -> Contents:
-    """Return what nova's API database has."""
+    """Return what nova's API database has of quotas."""
+    if connection.execute(_DEDICATED).first() is not None:
+        surroundings = dataclasses.replace(surroundings, has_dedicated=True)
     return settle({
         table.name: [dict(row) for row in connection.execute(
             sa.select(table).order_by(table.c.id)).mappings()]
@@ -126,6 +134,7 @@ def settle(
     settled.settle_defaults(tables["quota_classes"], defaults)
     settled.settle_quotas(LIMIT, tables["quotas"])
     settled.settle_quotas(USER_LIMIT, tables["project_user_quotas"])
+    settled.warn_of_cores()
     return Contents(settled.records, settled.left)
 
 
@@ -156,13 +165,13 @@ class _Settled:
                 self._leave(REGISTERED_LIMIT, earlier, f"{_CLASS} {resource}",
                             f"{row['id']} is for the same resource, and newer: nova takes that")
             of_class[resource] = row
-        for resource, names in NAMES.items():
+        for resource in NAMES:
             if resource in of_class:
                 value = _parse_limit(of_class[resource]["hard_limit"])
                 place = f"quota class {_CLASS} of nova"
             else:
                 value, place = _parse_limit(defaults[resource][0]), defaults[resource][1]
-            for name in names:
+            for name in self._list_names(resource):
                 self._keep(REGISTERED_LIMIT, name, (name,), {
                     "default_limit": value, "description": f"{resource}: {place}"})
 
@@ -180,12 +189,32 @@ class _Settled:
             if reason:
                 self._leave(kind, row, title, reason)
                 continue
-            for name in NAMES[row["resource"]]:
+            for name in self._list_names(row["resource"]):
                 fields = {**owner, "resource_limit": _parse_limit(row["hard_limit"]),
                           "description": None}
                 if kind == LIMIT:
                     fields["domain_id"] = None
                 self._keep(kind, name, (*owner.values(), name), fields)
+
+    def warn_of_cores(self) -> None:
+        """Say that shared and dedicated processors are limited apart, if nothing joins them."""
+        if self._surroundings.has_dedicated and self._surroundings.cores_name is None:
+            self.left.append(Item(
+                REGISTERED_LIMIT, "", "class:PCPU", Outcome.WARNING,
+                "nova counts shared and dedicated processors together, as cores; class:VCPU and "
+                "class:PCPU each allow as much: [quota] resource_map with cores=VCPU+PCPU joins "
+                "them"))
+
+    def _list_names(self, resource: str) -> list[str]:
+        """Return the names of the limits that a resource becomes.
+
+        One for shared and dedicated processors together is another limit beside theirs.
+        """
+        names = list(NAMES[resource])
+        cores_name = self._surroundings.cores_name
+        if resource == "cores" and cores_name is not None and cores_name not in names:
+            names.append(cores_name)
+        return names
 
     def _keep(self, kind: str, name: str, key: tuple[str, ...], fields: dict[str, Any]) -> None:
         title = " of ".join([name, *reversed(key[:-1])])

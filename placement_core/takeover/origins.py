@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session
+from placement_core.db import Session, lists
 from placement_core.takeover import tables
 
 _copied = tables.copied_records
 
 _OF_SOURCE = sa.select(_copied.c.kind, _copied.c.record_id).where(
-    _copied.c.source == sa.bindparam("of_source"))
+    _copied.c.source == sa.bindparam("of_source"), lists.among(_copied.c.kind, "kinds"))
+_AMONG = sa.select(_copied.c.record_id).where(
+    _copied.c.source == sa.bindparam("of_source"), _copied.c.kind == sa.bindparam("of_kind"),
+    lists.among(_copied.c.record_id, "ids"))
+_PAGE = (
+    sa.select(_copied.c.record_id)
+    .where(_copied.c.source == sa.bindparam("of_source"),
+           _copied.c.kind == sa.bindparam("of_kind"), _copied.c.record_id > sa.bindparam("after"))
+    .order_by(_copied.c.record_id).limit(1000))
 _INSERT = sa.insert(_copied).inline()
 _DELETE = sa.delete(_copied).where(
     _copied.c.source == sa.bindparam("of_source"), _copied.c.kind == sa.bindparam("of_kind"),
@@ -26,9 +34,32 @@ def list_copied(ctx: Context, source: str, kinds: Sequence[str]) -> Mapping[str,
     """Return the ids of what was copied from a source: {kind: ids}, in the order of kinds."""
     copied: dict[str, set[str]] = {kind: set() for kind in kinds}
     with db.read_once(ctx) as session:
-        for row in session.execute(_OF_SOURCE, {"of_source": source}):
-            copied.setdefault(row.kind, set()).add(row.record_id)
+        for row in session.execute(_OF_SOURCE, {"of_source": source, "kinds": list(kinds)}):
+            copied[row.kind].add(row.record_id)
     return copied
+
+
+@db.retry_writes
+def filter_copied(ctx: Context, source: str, kind: str, ids: Sequence[str]) -> set[str]:
+    """Return those ids of a kind that were copied from a source."""
+    with db.read_once(ctx) as session:
+        return set(session.execute(
+            _AMONG, {"of_source": source, "of_kind": kind, "ids": list(ids)}).scalars())
+
+
+def read_pages(ctx: Context, source: str, kind: str) -> Iterator[Sequence[str]]:
+    """Yield the ids of a kind that were copied from a source, some at a time."""
+    after = ""
+    while page := _read_page(ctx, source, kind, after):
+        yield page
+        after = page[-1]
+
+
+@db.retry_writes
+def _read_page(ctx: Context, source: str, kind: str, after: str) -> Sequence[str]:
+    with db.read_once(ctx) as session:
+        return session.execute(
+            _PAGE, {"of_source": source, "of_kind": kind, "after": after}).scalars().all()
 
 
 def remember(session: Session, source: str, kind: str, ids: Iterable[str]) -> None:

@@ -5,12 +5,21 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from placement_core.takeover.spools import Spool
 
 #: Kinds of records.
 REGION, SERVICE, ENDPOINT, DOMAIN, PROJECT = (
     "region", "service", "endpoint", "domain", "project")
 REGISTERED_LIMIT, LIMIT, USER_LIMIT = "registered limit", "limit", "user limit"
+CELL, INSTANCE, SERVER_GROUP = "cell", "instance mapping", "server group"
+#: What nova keeps for itself.
+HOST, GROUP_POLICY, BUILD_REQUEST = "host mapping", "server group policy", "build request"
+
+#: The fields that are URLs, and may have passwords.
+URLS: Mapping[str, Collection[str]] = {CELL: ("database_connection", "transport_url")}
 
 #: The fields of a record, by name.
 Fields = Mapping[str, Any]
@@ -28,8 +37,10 @@ class Outcome(enum.StrEnum):
     GONE = "gone"
     #: It was gone, and is deleted here, too.
     PRUNED = "pruned"
-    #: It means nothing in the source either.
+    #: It means nothing in the source either, or nothing here.
     SKIPPED = "skipped"
+    #: It is copied, or is here; but people should know something about it.
+    WARNING = "warning"
     #: It cannot be copied as it is.
     REFUSED = "refused"
 
@@ -49,11 +60,13 @@ class Record:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Item:
-    """A record of a source, and what becomes of it.
+    """A record of a source, and what becomes of it; or many records of which the same is said.
 
-    :ivar reason: why, if it is skipped or refused.
+    :ivar id: "": it is about many records, or about a kind as a whole.
+    :ivar reason: why, if it is skipped or refused; what there is to know, if it is a warning.
     :ivar differences: {field: (ours, the source's)}, if it is updated.
     :ivar record: what is to be ours; None if nothing is.
+    :ivar count: how many records it is about.
     """
 
     kind: str
@@ -63,6 +76,7 @@ class Item:
     reason: str = ""
     differences: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
     record: Record | None = None
+    count: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,11 +84,19 @@ class Contents:
     """All of a source, in the order in which it can be copied.
 
     :ivar records: what is to be ours.
-    :ivar left: what is not: skipped or refused.
+    :ivar left: what is not: skipped or refused; and warnings.
+    :ivar spools: the records of kinds that have very many, behind all others.
     """
 
     records: Sequence[Record]
     left: Sequence[Item]
+    spools: Sequence[Spool] = ()
+
+    def __add__(self, other: Contents) -> Contents:
+        """Return both, one behind the other."""
+        return Contents(
+            [*self.records, *other.records], [*self.left, *other.left],
+            [*self.spools, *other.spools])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,8 +107,17 @@ class Surroundings:
         none, or several.
     :ivar region_id: the region whose limits count, if one does.
     :ivar project_ids: all projects.
+    :ivar cores_name: the name of limits that count shared and dedicated processors together, if
+        one does ([quota] resource_map).
+    :ivar has_dedicated: whether an inventory has dedicated processors.
+    :ivar keeps_cells: whether cells and instances are in our own database.
+    :ivar fills_templates: whether [cells] template_connection is set.
     """
 
     service_id: str | None
     region_id: str | None
     project_ids: Collection[str]
+    cores_name: str | None = None
+    has_dedicated: bool = False
+    keeps_cells: bool = True
+    fills_templates: bool = False

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from placement_core import errors
 from placement_core.catalog import domains, endpoints, projects, regions, services
+from placement_core.catalog.errors import TooDeep
 from placement_core.context import Context
 from placement_core.limits import cleanup, limits, project_moves, registered, users
-from placement_core.plugin_api.catalog import CatalogDriver, Project
+from placement_core.plugin_api.catalog import (
+    CatalogDriver,
+    Domain,
+    Endpoint,
+    Project,
+    Region,
+    Service,
+)
 from placement_core.plugin_api.enforcement import EnforcementModel
 from placement_core.takeover import records
 from placement_core.takeover.errors import ImmutableField
 from placement_core.takeover.records import Fields, Record
 
 
-class Target(abc.ABC):
-    """Our records of a kind. Methods join the transaction of ``ctx`` if there is one.
+class Writer(abc.ABC):
+    """Writes our records of a kind. Methods join the transaction of ``ctx`` if there is one.
 
     :ivar kind: theirs.
     """
@@ -26,8 +35,11 @@ class Target(abc.ABC):
     kind: str
 
     @abc.abstractmethod
-    def read(self, ctx: Context) -> Mapping[str, Fields]:
-        """Return all of them: {id: fields}."""
+    def find_obstacle(self, record: Record, others: Mapping[str, Fields]) -> str:
+        """Say why a record cannot be ours, by its values; "": it can. Nothing is read.
+
+        :param others: ours, as they will be: {id: fields}; may have the record, as it is.
+        """
 
     @abc.abstractmethod
     def create(self, ctx: Context, new: Sequence[Record]) -> None:
@@ -51,17 +63,56 @@ class Target(abc.ABC):
         """
 
 
+class Target(Writer):
+    """Our records of a kind."""
+
+    @abc.abstractmethod
+    def read(self, ctx: Context) -> Mapping[str, Fields]:
+        """Return all of them: {id: fields}."""
+
+
+class SpoolTarget(Writer):
+    """Our records of a kind that has very many."""
+
+    @abc.abstractmethod
+    def read_some(self, ctx: Context, ids: Sequence[str]) -> Mapping[str, Fields]:
+        """Return those of some ids that are here: {id: fields}."""
+
+    @abc.abstractmethod
+    def read_id_pages(self, ctx: Context) -> Iterator[Sequence[str]]:
+        """Yield the ids of all of them, some at a time."""
+
+
+def describe_refusal(check: Callable[[], object]) -> str:
+    """Return the message with which a check refuses something; "": it does not."""
+    try:
+        check()
+    except errors.Error as error:
+        return str(error)
+    return ""
+
+
 @dataclasses.dataclass(frozen=True)
 class CatalogTarget(Target):
-    """Our records of a kind that the catalog has."""
+    """Our records of a kind that the catalog has.
+
+    :ivar record_type: what the catalog has them as.
+    :ivar check_one: refuses values that it does not take.
+    """
 
     kind: str
+    record_type: Callable[..., Any]
+    check_one: Callable[[Any], None]
     list_all: Callable[[Context], Iterable[Any]]
     create_one: Callable[..., Any]
     update_one: Callable[..., Any]
     delete_one: Callable[[Context, str], None]
     #: Names of fields that ``create_one`` has others for.
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def find_obstacle(self, record: Record, others: Mapping[str, Fields]) -> str:
+        """Say why the catalog would not take a record."""
+        return describe_refusal(lambda: self.check_one(self.record_type(**_with_id(record))))
 
     def read(self, ctx: Context) -> Mapping[str, Fields]:
         """Return all of them."""
@@ -83,9 +134,36 @@ class CatalogTarget(Target):
 
 
 @dataclasses.dataclass(frozen=True)
+class _Projects(CatalogTarget):
+    """Our projects.
+
+    :ivar max_depth: how many levels their trees may have, where a domain is level 1.
+    """
+
+    max_depth: int | None = None
+
+    def find_obstacle(self, record: Record, others: Mapping[str, Fields]) -> str:
+        """Say why the catalog would not take a project."""
+        return super().find_obstacle(record, others) or self._describe_depth(record, others)
+
+    def _describe_depth(self, record: Record, others: Mapping[str, Fields]) -> str:
+        if self.max_depth is None:
+            return ""
+        depth, above = 2, record.fields["parent_id"]
+        while above in others and depth <= self.max_depth:
+            depth, above = depth + 1, others[above]["parent_id"]
+        if depth <= self.max_depth:
+            return ""
+        return str(TooDeep(record.fields["parent_id"], depth, self.max_depth))
+
+
+@dataclasses.dataclass(frozen=True)
 class _RegisteredLimits(Target):
     catalog: CatalogDriver
     kind = records.REGISTERED_LIMIT
+
+    def find_obstacle(self, record: Record, others: Mapping[str, Fields]) -> str:
+        return describe_refusal(lambda: registered.parse(_with_id(record)))
 
     def read(self, ctx: Context) -> Mapping[str, Fields]:
         return _by_id(registered.list_(ctx))
@@ -106,6 +184,9 @@ class _Limits(Target):
     model: EnforcementModel
     kind = records.LIMIT
 
+    def find_obstacle(self, record: Record, others: Mapping[str, Fields]) -> str:
+        return describe_refusal(lambda: limits.parse(_with_id(record)))
+
     def read(self, ctx: Context) -> Mapping[str, Fields]:
         return _by_id(limits.list_(ctx))
 
@@ -125,6 +206,9 @@ class _Limits(Target):
 class _UserLimits(Target):
     catalog: CatalogDriver
     kind = records.USER_LIMIT
+
+    def find_obstacle(self, record: Record, others: Mapping[str, Fields]) -> str:
+        return describe_refusal(lambda: users.parse(_with_id(record)))
 
     def read(self, ctx: Context) -> Mapping[str, Fields]:
         return _by_id(users.list_(ctx))
@@ -164,16 +248,16 @@ def _list_catalog_targets(model: EnforcementModel) -> list[Target]:
         return project_moves.update_project(ctx, model, id_, **changes)
 
     return [
-        CatalogTarget(records.REGION, regions.list_, regions.create, regions.update,
-                      cleanup.delete_region),
-        CatalogTarget(records.SERVICE, services.list_, services.create, services.update,
-                      cleanup.delete_service, {"type": "service_type"}),
-        CatalogTarget(records.ENDPOINT, endpoints.list_, endpoints.create, endpoints.update,
-                      endpoints.delete),
-        CatalogTarget(records.DOMAIN, domains.list_, domains.create, domains.update,
-                      cleanup.delete_domain),
-        CatalogTarget(records.PROJECT, projects.list_, create_project, update_project,
-                      cleanup.delete_project),
+        CatalogTarget(records.REGION, Region, regions.check, regions.list_, regions.create,
+                      regions.update, cleanup.delete_region),
+        CatalogTarget(records.SERVICE, Service, services.check, services.list_, services.create,
+                      services.update, cleanup.delete_service, {"type": "service_type"}),
+        CatalogTarget(records.ENDPOINT, Endpoint, endpoints.check, endpoints.list_,
+                      endpoints.create, endpoints.update, endpoints.delete),
+        CatalogTarget(records.DOMAIN, Domain, domains.check, domains.list_, domains.create,
+                      domains.update, cleanup.delete_domain),
+        _Projects(records.PROJECT, Project, projects.check, projects.list_, create_project,
+                  update_project, cleanup.delete_project, max_depth=model.max_depth),
     ]
 
 

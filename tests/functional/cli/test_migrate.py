@@ -151,6 +151,23 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
         self.assertIn("limit", refused)
         self.assertCountEqual(expected, self.migrate("copy", "--execute", code=2))
 
+    def test_values_that_our_catalog_refuses(self) -> None:
+        """The check says what the copy does."""
+        self.change_keystone(
+            "UPDATE endpoint SET interface = 'odd'",
+            f"UPDATE project SET name = '{'x' * 65}' WHERE id = '{self.cloud.parent}'",
+            f"UPDATE registered_limit SET resource_name = '{'r' * 256}'",
+            f"INSERT INTO region (id, description, extra) VALUES ('{'r' * 256}', '', '{{}}')")
+        expected = self.migrate("check", code=2)
+        self.assertEqual({
+            "region": "The id of a region must be text of 1 to 255 characters, without NUL.",
+            "endpoint": "The interface of a endpoint must be one of public, internal, admin.",
+            "project": f"its parent {self.cloud.parent} is refused",
+            "limit": f"its project {self.cloud.child} is refused"},
+            {row["kind"]: row["details"] for row in expected
+             if row["outcome"] == "refused" and row["kind"] != "registered limit"})
+        self.assertCountEqual(expected, self.migrate("copy", "--execute", code=2))
+
     def test_for_people_it_counts_and_names_what_to_look_at(self) -> None:
         printed = self.run_command("migrate", "check", "--from", f"keystone={self.database}")
         self.assertRegex(printed, r"projects +3 create\n")
@@ -272,7 +289,7 @@ class TestMigrateFromNova(test_commands.CommandTestCase):
         }, left)
         limits = json.loads(self.run_command("limits", "list", "-f", "json"))
         self.assertEqual(
-            {"servers": 3, "class:VCPU": -1, "class:PCPU": -1},
+            {"servers": 3, "class:VCPU": -1, "class:PCPU": -1, "cores": -1},
             {row["resource_name"]: row["limit"] for row in limits})
         registered = {row["resource_name"]: row["default"] for row in json.loads(
             self.run_command("limits", "list", "--registered", "-f", "json"))}
@@ -292,7 +309,7 @@ class TestMigrateFromNova(test_commands.CommandTestCase):
         engine.dispose()
         details = sorted(row["details"] for row in self.migrate("diff", code=1))
         self.assertEqual([
-            "resource_limit: -1 here, 9 there", "resource_limit: -1 here, 9 there",
+            *["resource_limit: -1 here, 9 there"] * 3,
             "resource_limit: 2 here, 9 there", "resource_limit: 3 here, 9 there"], details)
         self.migrate("copy", "--execute", code=1)
         self.assertEqual([], self.migrate("diff"))

@@ -10,8 +10,9 @@ _DOMAIN = {"name": "sales", "enabled": True}
 
 
 class TestCompare(base.TestCase):
-    def compare(self, *wanted, present=None, copied=None, left=()):
-        items = comparison.compare(Contents(wanted, left), present or {}, copied or {})
+    def compare(self, *wanted, present=None, copied=None, left=(), obstacles=None):
+        items = comparison.compare(
+            Contents(wanted, left), present or {}, copied or {}, obstacles or {})
         return [(item.id, item.outcome, item.reason) for item in items]
 
     def domain(self, id_, **fields):
@@ -46,3 +47,49 @@ class TestCompare(base.TestCase):
              ("a", Outcome.GONE, ""), ("c", Outcome.GONE, "")],
             self.compare(present=present, left=left,
                          copied={records.DOMAIN: ["a", "b", "c", "deleted here"]}))
+
+    def test_a_value_that_cannot_be_ours(self):
+        """It is refused, created or updated; so is what belongs to it."""
+        present = {records.DOMAIN: {"b": _DOMAIN}}
+        obstacles = {records.DOMAIN: lambda record, others: (
+            f"not {record.fields['name']} beside {sorted(others)}"
+            if record.fields["name"] == "odd" else "")}
+        self.assertEqual(
+            [("a", Outcome.CREATE, ""),
+             ("b", Outcome.REFUSED, "not odd beside ['a', 'b']"),
+             ("c", Outcome.REFUSED, "not odd beside ['a', 'b']"),
+             ("p", Outcome.REFUSED, "its domain c is refused"), ("q", Outcome.CREATE, "")],
+            self.compare(self.domain("a", name="a"), self.domain("b", name="odd"),
+                         self.domain("c", name="odd"), self.project("p", "c", "c"),
+                         self.project("q", "b", "b"), present=present, obstacles=obstacles))
+
+    def test_what_our_service_fills(self):
+        """A user that nova does not know is no difference; a cell that it does not know is."""
+        ours = {"project_id": "p", "user_id": "ann", "cell": "c1", "queued_for_delete": False}
+        for changes, outcome in (
+                ({"user_id": None, "queued_for_delete": None}, Outcome.EQUAL),
+                ({"user_id": "bob"}, Outcome.UPDATE), ({"cell": None}, Outcome.UPDATE)):
+            record = Record(records.INSTANCE, "i", "", {**ours, **changes})
+            self.assertEqual(
+                [("i", outcome, "")],
+                self.compare(record, present={records.INSTANCE: {"i": ours}}))
+
+    def test_what_refers_to_what_is_refused(self):
+        resource = {"service_id": "s", "region_id": None, "resource_name": "ram"}
+        odd = {kind: lambda record, others: "odd" if record.id == "odd" else ""
+               for kind in (records.SERVICE, records.REGISTERED_LIMIT)}
+        self.assertEqual(
+            [("odd", Outcome.REFUSED, "odd"),
+             ("e", Outcome.REFUSED, "its service odd is refused"),
+             ("odd", Outcome.REFUSED, "odd"),
+             ("l", Outcome.REFUSED, "its registered limit odd is refused"),
+             ("u", Outcome.CREATE, "")],
+            self.compare(
+                Record(records.SERVICE, "odd", "", {}),
+                Record(records.ENDPOINT, "e", "", {"service_id": "odd", "region_id": None}),
+                Record(records.REGISTERED_LIMIT, "odd", "", resource),
+                Record(records.LIMIT, "l", "", {
+                    **resource, "project_id": "p", "domain_id": None}),
+                Record(records.USER_LIMIT, "u", "", {
+                    **resource, "resource_name": "other", "project_id": "p", "user_id": "u"}),
+                obstacles=odd))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 
 import fixtures
@@ -66,6 +67,29 @@ class TestSettle(base.TestCase):
     def test_cores_are_shared_and_dedicated(self) -> None:
         self.add("quotas", project_id="p1", resource="cores", hard_limit=7)
         self.assertEqual({"class:VCPU": 7, "class:PCPU": 7}, self.values(LIMIT))
+
+    def test_cores_are_limited_together_where_a_name_counts_both(self) -> None:
+        self.surroundings = dataclasses.replace(
+            _SURROUNDINGS, cores_name="cores", has_dedicated=True)
+        self.add("quotas", project_id="p1", resource="cores", hard_limit=7)
+        self.assertEqual({"class:VCPU": 7, "class:PCPU": 7, "cores": 7}, self.values(LIMIT))
+        self.assertEqual(20, self.values(REGISTERED_LIMIT)["cores"])
+        self.assertEqual({}, self.settle()[1])
+
+    def test_cores_that_a_limit_counts_together_already(self) -> None:
+        self.surroundings = dataclasses.replace(
+            _SURROUNDINGS, cores_name="class:VCPU", has_dedicated=True)
+        self.add("quotas", project_id="p1", resource="cores", hard_limit=7)
+        self.assertEqual({"class:VCPU": 7, "class:PCPU": 7}, self.values(LIMIT))
+        self.assertEqual({}, self.settle()[1])
+
+    def test_cores_that_nothing_counts_together(self) -> None:
+        """Only where there are dedicated processors is that worth a word."""
+        self.assertEqual({}, self.settle()[1])
+        self.surroundings = dataclasses.replace(_SURROUNDINGS, has_dedicated=True)
+        [(key, reason)] = self.settle()[1].items()
+        self.assertEqual((REGISTERED_LIMIT, ""), key)
+        self.assertIn("[quota] resource_map with cores=VCPU+PCPU", reason)
 
     def test_no_limit(self) -> None:
         for hard_limit in (None, -1, -5):

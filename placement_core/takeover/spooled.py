@@ -1,0 +1,141 @@
+"""Compare and copy kinds that have very many records: some at a time, and counted.
+
+What is to be done, or is done, with most of them is the same, and is said once with their number;
+what people may want to look at is said of the first ones, too.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+from placement_core.context import Context
+from placement_core.takeover import origins
+from placement_core.takeover.comparison import Comparison, Obstacles
+from placement_core.takeover.copier import Copier
+from placement_core.takeover.records import Item, Outcome
+from placement_core.takeover.spools import Spool
+from placement_core.takeover.targets import SpoolTarget
+
+#: How many records with one outcome are named; the others are counted.
+_MOST_NAMED = 100
+
+
+class _Tally:
+    """What became of the records of a kind.
+
+    :param unnamed: the outcomes of which records are only counted.
+    """
+
+    def __init__(self, unnamed: Collection[Outcome]) -> None:
+        self._unnamed = unnamed
+        self._named: dict[Outcome, list[Item]] = collections.defaultdict(list)
+        #: {(outcome, reason): (the first, how many)}.
+        self._counted: dict[tuple[Outcome, str], tuple[Item, int]] = {}
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Add what became of some records."""
+        for item in items:
+            named = self._named[item.outcome]
+            if (item.outcome in self._unnamed or item.reason or len(named) == _MOST_NAMED):
+                first, count = self._counted.get((item.outcome, item.reason), (item, 0))
+                self._counted[item.outcome, item.reason] = first, count + 1
+            else:
+                named.append(item)
+
+    def list_items(self) -> list[Item]:
+        """Return an item for each record that is named, and for each number of others."""
+        items = [item for named in self._named.values() for item in named]
+        for (outcome, reason), (first, count) in self._counted.items():
+            if count == 1:
+                items.append(first)
+                continue
+            if reason:
+                reason = f"{reason} (the first is {first.id})"
+            elif outcome not in self._unnamed:
+                reason = f"beyond the {_MOST_NAMED} that are named"
+            items.append(Item(first.kind, "", "", outcome, reason, count=count))
+        return items
+
+
+def check(
+    ctx: Context, source: str, spool: Spool, target: SpoolTarget,
+    refused: Mapping[str, Collection[str]],
+) -> list[Item]:
+    """Return what a copy would make of the records of a source.
+
+    :param refused: {kind: ids} of what cannot be copied.
+    """
+    tally = _Tally((Outcome.CREATE, Outcome.EQUAL))
+    for items in _compare(ctx, spool, target, refused):
+        tally.add(items)
+    tally.add(_find_gone(ctx, spool, target, origins.read_pages(ctx, source, spool.kind)))
+    return tally.list_items()
+
+
+def diff(
+    ctx: Context, spool: Spool, target: SpoolTarget, refused: Mapping[str, Collection[str]]
+) -> list[Item]:
+    """Return what differs."""
+    tally = _Tally(())
+    for items in _compare(ctx, spool, target, refused):
+        tally.add(item for item in items if item.outcome in (Outcome.CREATE, Outcome.UPDATE))
+    tally.add(_find_gone(ctx, spool, target, target.read_id_pages(ctx)))
+    return tally.list_items()
+
+
+def copy(
+    ctx: Context, source: str, spool: Spool, target: SpoolTarget,
+    refused: Mapping[str, Collection[str]], *, pace: float | None,
+    report: Callable[[str, int, int], None],
+) -> list[Item]:
+    """Create and update our records; return what became of them."""
+    tally = _Tally((Outcome.CREATE, Outcome.EQUAL))
+    done = 0
+    for items in _compare(ctx, spool, target, refused):
+        copier = Copier(ctx, source, pace, {spool.kind: origins.filter_copied(
+            ctx, source, spool.kind, [item.id for item in items])})
+        tally.add(copier.copy_all(target, items))
+        copier.adopt(target, items)
+        done += len(items)
+        report(f"{spool.kind}s", done, len(spool))
+    return tally.list_items()
+
+
+def list_gone(ctx: Context, source: str, spool: Spool, target: SpoolTarget) -> list[Item]:
+    """Return what was copied earlier and is here, but not in the source any more."""
+    tally = _Tally(())
+    tally.add(_find_gone(ctx, spool, target, origins.read_pages(ctx, source, spool.kind)))
+    return tally.list_items()
+
+
+def prune(
+    ctx: Context, source: str, spool: Spool, target: SpoolTarget, pace: float | None
+) -> list[Item]:
+    """Delete what was copied earlier and is gone from the source; return what became of it."""
+    tally = _Tally(())
+    copier = Copier(ctx, source, pace, {})
+    pages = origins.read_pages(ctx, source, spool.kind)
+    tally.add(copier.delete(target, item) for item in _find_gone(ctx, spool, target, pages))
+    return tally.list_items()
+
+
+def _compare(
+    ctx: Context, spool: Spool, target: SpoolTarget, refused: Mapping[str, Collection[str]]
+) -> Iterator[list[Item]]:
+    obstacles: Obstacles = {spool.kind: target.find_obstacle}
+    for chunk in spool.read_chunks():
+        ours = target.read_some(ctx, [record.id for record, _ in chunk])
+        comparison = Comparison({spool.kind: ours}, obstacles, refused)
+        yield [
+            Item(record.kind, record.id, record.name, Outcome.REFUSED, obstacle) if obstacle
+            else comparison.compare(record) for record, obstacle in chunk]
+
+
+def _find_gone(
+    ctx: Context, spool: Spool, target: SpoolTarget, pages: Iterable[Sequence[str]]
+) -> Iterator[Item]:
+    for ids in pages:
+        ours = target.read_some(ctx, spool.list_missing(ids))
+        for id_ in sorted(ours):
+            yield Item(spool.kind, id_, ours[id_].get("name") or "", Outcome.GONE)
