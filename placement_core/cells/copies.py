@@ -108,8 +108,7 @@ def delete_instance(ctx: Context, uuid: str) -> None:
 
 @db.retry_writes
 def read_groups(ctx: Context, uuids: Sequence[str]) -> dict[str, Fields]:
-    """Return some server groups: {uuid: fields}; ``members`` are sorted, and each is there once.
-    """
+    """Return some server groups: {uuid: fields}; ``members`` are sorted, without repetition."""
     with db.read(ctx) as session:
         rows = session.execute(_SOME_GROUPS, {"uuids": list(uuids)}).all()
         members = collections.defaultdict(set)

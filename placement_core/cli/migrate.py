@@ -152,7 +152,7 @@ class _Migration(base.Checker):
         if parsed_args.formatter != base.TABLE or not items:
             return _COLUMNS, [_make_row(item) for item in items]
         for kind, counts in copying.count_outcomes(items).items():
-            self.say(f"{_name_many(kind):21} " + ", ".join(
+            self.say(f"{records.pluralize(kind):21} " + ", ".join(
                 f"{count} {outcome}" for outcome, count in counts.items() if count))
         noteworthy = [item for item in items if item.outcome in _NOTEWORTHY]
         return (_COLUMNS if noteworthy else ()), [_make_row(item) for item in noteworthy]
@@ -271,10 +271,6 @@ def _find_exit_code(items: Iterable[Item]) -> int:
         return _BLOCKERS
     return (_WARNINGS if outcomes & {Outcome.SKIPPED, Outcome.WARNING, Outcome.GONE}
             else _EQUAL)
-
-
-def _name_many(kind: str) -> str:
-    return kind[:-1] + "ies" if kind.endswith("y") else f"{kind}s"
 
 
 def _make_row(item: Item) -> tuple[object, ...]:

@@ -1,19 +1,35 @@
-"""Bring our records to what a source has, or say what that would change."""
+"""Bring our records to what a source has, in batches.
+
+Each batch is a transaction, which also remembers where its records came from. So a copy can be
+killed at any time: the next one compares again, and goes on with what is not equal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import dataclasses
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+from placement_core import db, errors
 from placement_core.context import Context
 from placement_core.takeover import origins, spooled
 from placement_core.takeover.comparison import Obstacles, compare
-from placement_core.takeover.copier import Copier
-from placement_core.takeover.records import Contents, Fields, Item, Outcome, Record
+from placement_core.takeover.records import (
+    Contents,
+    Fields,
+    Item,
+    Outcome,
+    Record,
+    pluralize,
+)
 from placement_core.takeover.spools import Spool
-from placement_core.takeover.targets import SpoolTarget, Target
+from placement_core.takeover.targets import SpoolTarget, Target, Writer
 
 #: Called with (what is copied, how much is done, how much there is).
 Report = Callable[[str, int, int], None]
+
+#: How many records a transaction creates.
+_BATCH = 100
 
 
 def check(
@@ -31,7 +47,7 @@ def check(
             present[record.kind].setdefault(record.id, record.fields)
     items = compare(
         _choose(contents, kinds), present, origins.list_copied(ctx, source, kinds),
-        _list_obstacles(targets))
+        _find_obstacles(targets))
     refused = _list_refused(items)
     for spool, target in _match(contents, spool_targets):
         items += spooled.check(ctx, source, spool, target, refused)
@@ -46,7 +62,7 @@ def diff(
     present = _read(ctx, targets)
     items = compare(
         _choose(contents, list(present)), present,
-        {kind: records.keys() for kind, records in present.items()}, _list_obstacles(targets))
+        {kind: records.keys() for kind, records in present.items()}, _find_obstacles(targets))
     refused = _list_refused(items)
     for spool, target in _match(contents, spool_targets):
         items += spooled.diff(ctx, spool, target, refused)
@@ -54,10 +70,41 @@ def diff(
             if item.outcome in (Outcome.CREATE, Outcome.UPDATE, Outcome.GONE)]
 
 
+def _choose(contents: Contents, kinds: Collection[str]) -> Contents:
+    """Return what is of some kinds; and what is said of a kind as a whole."""
+    return Contents([record for record in contents.records if record.kind in kinds],
+                    [item for item in contents.left if item.kind in kinds or not item.id])
+
+
+def _match(
+    contents: Contents, targets: Sequence[SpoolTarget]
+) -> list[tuple[Spool, SpoolTarget]]:
+    """Return spools with where their records go, in the order of the targets."""
+    return [(spool, target) for target in targets for spool in contents.spools
+            if spool.kind == target.kind]
+
+
+def _find_obstacles(targets: Iterable[Target]) -> Obstacles:
+    return {target.kind: target.find_obstacle for target in targets}
+
+
+def _list_refused(items: Iterable[Item]) -> Mapping[str, Collection[str]]:
+    """Return the ids of what is refused and not here: {kind: ids}."""
+    refused: dict[str, set[str]] = {}
+    for item in items:
+        if item.outcome is Outcome.REFUSED and not item.differences:
+            refused.setdefault(item.kind, set()).add(item.id)
+    return refused
+
+
+def _read(ctx: Context, targets: Iterable[Target]) -> dict[str, Mapping[str, Fields]]:
+    return {target.kind: target.read(ctx) for target in targets}
+
+
 def copy(
     ctx: Context, source: str, contents: Contents, targets: Sequence[Target],
-    spool_targets: Sequence[SpoolTarget] = (), *,
-    prune: bool = False, pace: float | None = None, report: Report,
+    spool_targets: Sequence[SpoolTarget] = (), *, prune: bool = False, pace: float | None = None,
+    report: Report,
 ) -> list[Item]:
     """Create and update our records; return what became of each.
 
@@ -69,12 +116,12 @@ def copy(
     copied = origins.list_copied(ctx, source, list(by_kind))
     others: list[Item] = []
     for item in compare(_choose(contents, list(by_kind)), _read(ctx, targets), copied,
-                        _list_obstacles(targets)):
+                        _find_obstacles(targets)):
         by_kind.get(item.kind, others).append(item)
     copier = Copier(ctx, source, pace, copied)
     spools = _match(contents, spool_targets)
-    pruned = {
-        target.kind: spooled.prune(ctx, source, spool, target, pace) if prune
+    gone = {
+        target.kind: spooled.prune(ctx, source, spool, target, copier) if prune
         else spooled.list_gone(ctx, source, spool, target)
         for spool, target in reversed(spools)}
     done: dict[str, list[Item]] = {}
@@ -90,46 +137,115 @@ def copy(
         results = done.setdefault(target.kind, [])
         for number, item in enumerate(copier.copy_all(target, items), 1):
             results.append(item)
-            report(f"{target.kind}s", number, len(items))
+            report(pluralize(target.kind), number, len(items))
         copier.adopt(target, items)
-    copied_items = [item for target in targets for item in done[target.kind]] + others
-    refused = _list_refused(copied_items)
+    all_items = [item for target in targets for item in done[target.kind]] + others
+    refused = _list_refused(all_items)
     for spool, spool_target in spools:
-        copied_items += spooled.copy(
-            ctx, source, spool, spool_target, refused, pace=pace, report=report)
-        copied_items += pruned[spool.kind]
-    return copied_items
+        all_items += spooled.copy(ctx, source, spool, spool_target, refused, copier, report)
+        all_items += gone[spool.kind]
+    return all_items
 
 
-def _choose(contents: Contents, kinds: Collection[str]) -> Contents:
-    """Return what is of some kinds; and what is said of a kind as a whole."""
-    return Contents([record for record in contents.records if record.kind in kinds],
-                    [item for item in contents.left if item.kind in kinds or not item.id])
+class Copier:
+    """Writes records of a source, no faster than told."""
+
+    def __init__(
+        self, ctx: Context, source: str, pace: float | None,
+        copied: Mapping[str, Collection[str]],
+    ) -> None:
+        """Initialize it.
+
+        :param pace: how many records a second at most; None: no bound.
+        :param copied: what was copied earlier: {kind: ids}.
+        """
+        self._ctx = ctx
+        self._source = source
+        self._copied = dict(copied)
+        self._pause_seconds = 0.0 if pace is None else 1 / pace
+
+    def note_copied(self, kind: str, ids: Collection[str]) -> None:
+        """Say which of the records of a kind that come next were copied earlier."""
+        self._copied[kind] = ids
+
+    def copy_all(self, target: Writer, items: Iterable[Item]) -> Iterator[Item]:
+        """Create and update records of a kind; yield what became of each."""
+        batch: list[Item] = []
+        for item in items:
+            if item.outcome is Outcome.CREATE:
+                batch.append(item)
+                if len(batch) == _BATCH:
+                    yield from self._create(target, batch)
+                    batch = []
+            elif item.outcome is Outcome.UPDATE:
+                yield self._update(target, item)
+            else:
+                yield item
+        yield from self._create(target, batch)
+
+    def adopt(self, target: Writer, items: Iterable[Item]) -> None:
+        """Remember the source of what was here before it was copied."""
+        present = [item for item in items if item.outcome in (Outcome.EQUAL, Outcome.UPDATE)]
+        if any(item.id not in self._copied[target.kind] for item in present):
+            self._write(target, present, lambda: None)
+
+    def _create(self, target: Writer, items: Sequence[Item]) -> list[Item]:
+        """Create records together, or else one by one, so that one that is refused is alone."""
+        if not items:
+            return []
+        try:
+            self._write(target, items, lambda: target.create(
+                self._ctx, [item.record for item in items if item.record is not None]))
+        except errors.Unavailable:
+            raise
+        except errors.Error as error:
+            if len(items) == 1:
+                return [_refuse(items[0], error)]
+            return [result for item in items for result in self._create(target, [item])]
+        return list(items)
+
+    def _update(self, target: Writer, item: Item) -> Item:
+        changes = {name: value for name, (_, value) in item.differences.items()}
+        try:
+            self._write(target, [], lambda: target.update(self._ctx, item.id, changes))
+        except errors.Unavailable:
+            raise
+        except errors.Error as error:
+            return _refuse(item, error)
+        return item
+
+    def delete(self, target: Writer, item: Item) -> Item:
+        """Delete a record that is gone from the source."""
+        @db.retry_writes
+        def delete(ctx: Context) -> None:
+            with db.write(ctx) as session:
+                target.delete(ctx, item.id)
+                origins.forget(session, self._source, target.kind, item.id)
+
+        try:
+            delete(self._ctx)
+        except errors.Unavailable:
+            raise
+        except errors.Error as error:
+            return _refuse(item, error)
+        return dataclasses.replace(item, outcome=Outcome.PRUNED)
+
+    def _write(
+        self, target: Writer, items: Sequence[Item], work: Callable[[], None]
+    ) -> None:
+        @db.retry_writes
+        def write(ctx: Context) -> None:
+            with db.write(ctx) as session:
+                work()
+                origins.remember(session, self._source, target.kind, [
+                    item.id for item in items if item.id not in self._copied[target.kind]])
+
+        write(self._ctx)
+        time.sleep(self._pause_seconds * max(len(items), 1))
 
 
-def _read(ctx: Context, targets: Iterable[Target]) -> dict[str, Mapping[str, Fields]]:
-    return {target.kind: target.read(ctx) for target in targets}
-
-
-def _match(
-    contents: Contents, targets: Sequence[SpoolTarget]
-) -> list[tuple[Spool, SpoolTarget]]:
-    """Return spools with where their records go, in the order of the targets."""
-    return [(spool, target) for target in targets for spool in contents.spools
-            if spool.kind == target.kind]
-
-
-def _list_obstacles(targets: Iterable[Target]) -> Obstacles:
-    return {target.kind: target.find_obstacle for target in targets}
-
-
-def _list_refused(items: Iterable[Item]) -> Mapping[str, Collection[str]]:
-    """Return the ids of what is refused and not here: {kind: ids}."""
-    refused: dict[str, set[str]] = {}
-    for item in items:
-        if item.outcome is Outcome.REFUSED and not item.differences:
-            refused.setdefault(item.kind, set()).add(item.id)
-    return refused
+def _refuse(item: Item, error: errors.Error) -> Item:
+    return dataclasses.replace(item, outcome=Outcome.REFUSED, reason=str(error))
 
 
 def count_outcomes(items: Iterable[Item]) -> Mapping[str, Mapping[Outcome, int]]:

@@ -18,6 +18,14 @@ CELL, INSTANCE, SERVER_GROUP = "cell", "instance mapping", "server group"
 #: What nova keeps for itself.
 HOST, GROUP_POLICY, BUILD_REQUEST = "host mapping", "server group policy", "build request"
 
+
+def pluralize(kind: str) -> str:
+    """Return what several records of a kind are called."""
+    if kind.endswith("y"):
+        return f"{kind[:-1]}ies"
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+
+
 #: The fields that are URLs, and may have passwords.
 URLS: Mapping[str, Collection[str]] = {CELL: ("database_connection", "transport_url")}
 

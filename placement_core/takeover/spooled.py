@@ -7,15 +7,18 @@ what people may want to look at is said of the first ones, too.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from placement_core.context import Context
 from placement_core.takeover import origins
 from placement_core.takeover.comparison import Comparison, Obstacles
-from placement_core.takeover.copier import Copier
-from placement_core.takeover.records import Item, Outcome
+from placement_core.takeover.records import Item, Outcome, pluralize
 from placement_core.takeover.spools import Spool
 from placement_core.takeover.targets import SpoolTarget
+
+if TYPE_CHECKING:
+    from placement_core.takeover.copying import Copier, Report
 
 #: How many records with one outcome are named; the others are counted.
 _MOST_NAMED = 100
@@ -86,19 +89,18 @@ def diff(
 
 def copy(
     ctx: Context, source: str, spool: Spool, target: SpoolTarget,
-    refused: Mapping[str, Collection[str]], *, pace: float | None,
-    report: Callable[[str, int, int], None],
+    refused: Mapping[str, Collection[str]], copier: Copier, report: Report,
 ) -> list[Item]:
     """Create and update our records; return what became of them."""
     tally = _Tally((Outcome.CREATE, Outcome.EQUAL))
     done = 0
     for items in _compare(ctx, spool, target, refused):
-        copier = Copier(ctx, source, pace, {spool.kind: origins.filter_copied(
-            ctx, source, spool.kind, [item.id for item in items])})
+        copier.note_copied(spool.kind, origins.filter_copied(
+            ctx, source, spool.kind, [item.id for item in items]))
         tally.add(copier.copy_all(target, items))
         copier.adopt(target, items)
         done += len(items)
-        report(f"{spool.kind}s", done, len(spool))
+        report(pluralize(spool.kind), done, len(spool))
     return tally.list_items()
 
 
@@ -110,11 +112,10 @@ def list_gone(ctx: Context, source: str, spool: Spool, target: SpoolTarget) -> l
 
 
 def prune(
-    ctx: Context, source: str, spool: Spool, target: SpoolTarget, pace: float | None
+    ctx: Context, source: str, spool: Spool, target: SpoolTarget, copier: Copier
 ) -> list[Item]:
     """Delete what was copied earlier and is gone from the source; return what became of it."""
     tally = _Tally(())
-    copier = Copier(ctx, source, pace, {})
     pages = origins.read_pages(ctx, source, spool.kind)
     tally.add(copier.delete(target, item) for item in _find_gone(ctx, spool, target, pages))
     return tally.list_items()
