@@ -9,7 +9,15 @@ from placement_core import db, services as service_parts
 from placement_core.cli import base
 from placement_core.takeover import exports
 from placement_core.takeover.errors import NothingToExport
-from placement_core.takeover.exports import Exporter, databases, files, keystone, nova_quotas
+from placement_core.takeover.exports import (
+    Exporter,
+    blazar,
+    databases,
+    files,
+    keystone,
+    nova_quotas,
+    placement,
+)
 
 _ALL, _LEFT_OUT = 0, 1
 _STDOUT = "-"
@@ -29,7 +37,9 @@ def _make_nova_quotas(parts: service_parts.Services) -> Exporter:
 
 #: What can be exported, by the name of the service that gets it.
 _EXPORTERS: Mapping[str, Callable[[service_parts.Services], Exporter]] = {
-    "keystone": _make_keystone, "nova-quotas": _make_nova_quotas}
+    "keystone": _make_keystone, "nova-quotas": _make_nova_quotas,
+    "blazar": lambda _parts: blazar.make_exporter(),
+    "placement": lambda _parts: placement.make_exporter()}
 
 
 class Export(base.Checker):

@@ -167,8 +167,8 @@ class Comparison:
     def _find_refused_reference(self, record: Record) -> str:
         """Say which record that one needs is refused; "": none."""
         for name, kind in _REFERENCES.get(record.kind, {}).items():
-            refused, value = self._refused.get(kind), record.fields[name]
-            if not refused or value is None:
+            refused = self._refused.get(kind)
+            if not refused or (value := record.fields[name]) is None:
                 continue
             if isinstance(value, Mapping):
                 for id_ in value:
@@ -213,6 +213,13 @@ def _get_resource(record: Record) -> tuple[Any, ...]:
 def _is_filled_here(record: Record, name: str) -> bool:
     """Return whether a field is one that ours fills where the source has no value."""
     return record.fields[name] is None and name in _FILLED.get(record.kind, ())
+
+
+def as_difference(item: Item) -> Item:
+    """Return what differs: a record that must not change here differs all the same."""
+    if item.outcome is Outcome.REFUSED and item.differences:
+        return dataclasses.replace(item, outcome=Outcome.UPDATE)
+    return item
 
 
 def list_refused(items: Iterable[Item]) -> dict[str, set[str]]:

@@ -231,7 +231,7 @@ def _find_items(
         for record in side.contents.records:
             if record.kind != kind:
                 continue
-            item = comparing.compare(record)
+            item = comparison.as_difference(comparing.compare(record))
             if item.outcome is Outcome.REFUSED and record.id in sources:
                 continue  # It is another side's.
             sources[record.id] = side.name

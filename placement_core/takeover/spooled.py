@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from placement_core.context import Context
 from placement_core.takeover import origins
-from placement_core.takeover.comparison import Comparison, Rules, make_gone
+from placement_core.takeover.comparison import Comparison, Rules, as_difference, make_gone
 from placement_core.takeover.copier import Copier
 from placement_core.takeover.records import Item, Outcome, pluralize
 from placement_core.takeover.spools import Spool
@@ -79,7 +79,8 @@ def diff(
     """Return what differs."""
     tally = _Tally(())
     for items in _compare(ctx, spool, target, refused):
-        tally.add(item for item in items if item.outcome in (Outcome.CREATE, Outcome.UPDATE))
+        tally.add(item for item in map(as_difference, items)
+                  if item.outcome in (Outcome.CREATE, Outcome.UPDATE))
     tally.add(_find_gone(ctx, spool, target, target.read_id_pages(ctx)))
     return tally.list_items()
 

@@ -20,17 +20,44 @@ from placement_core.reservations.records import Event, Host, HostProperty, Lease
 from placement_core.reservations.store import lease_copies, lease_rows
 from placement_core.reservations.store.lease_copies import StoredLease
 from placement_core.takeover import host_ids
-from placement_core.takeover.blazar import INSTANCE, WHOLE_HOST
+from placement_core.takeover.blazar import INSTANCE, SCHEMA, SOURCE, WHOLE_HOST
+from placement_core.takeover.exports import Exporter, LeftOut, Row
+from placement_core.takeover.records import LEASE
 
 #: Makes ids of rows of what they are about.
 _NAMESPACE = uuid.UUID("0c0a1a8c-0a39-4f0b-8a52-6f5a2f2c1d7e")
 #: The longest name of a lease there.
 _LONGEST_NAME = 80
 
-_Row = tuple[str, dict[str, Any]]
+#: In an order in which each row comes behind those that it refers to.
+_TABLES = (
+    "computehosts", "resource_properties", "computehost_extra_capabilities", "leases",
+    "reservations", "computehost_reservations", "instance_reservations",
+    "computehost_allocations", "events")
 
 
-def list_rows(ctx: Context) -> Iterator[_Row]:
+def make_exporter() -> Exporter:
+    """Return what exports to Blazar."""
+    return Exporter(SOURCE, SCHEMA, _TABLES, list_rows, list_left_out)
+
+
+def list_left_out(ctx: Context) -> Iterator[LeftOut]:
+    """Yield the leases that Blazar cannot have as they are."""
+    for stored in _read_leases(ctx):
+        lease = stored.lease
+        if stored.deleted:
+            continue
+        types = sorted({reservation.resource_type for reservation in lease.reservations
+                        if reservation.resource_type not in (INSTANCE, WHOLE_HOST)})
+        if types:
+            yield LeftOut(LEASE, lease.id, lease.name,
+                          f"there are no tables for reservations of {', '.join(types)}")
+        elif len(lease.name) > _LONGEST_NAME:
+            yield LeftOut(LEASE, lease.id, lease.name,
+                          f"its name is cut: it may have {_LONGEST_NAME} characters there")
+
+
+def list_rows(ctx: Context) -> Iterator[Row]:
     """Yield rows, each with the name of its table, in an order that its foreign keys allow."""
     hosts, properties = host_queries.page(ctx), host_properties.list_(ctx, private=True)
     spell = host_ids.read_spelling(ctx)
@@ -79,14 +106,14 @@ def _build_property(host_property: HostProperty) -> dict[str, Any]:
 
 def _list_capabilities(
     host: Host, id_: str, property_ids: Mapping[str, str]
-) -> Iterator[_Row]:
+) -> Iterator[Row]:
     for name, value in host.capabilities.items():
         yield "computehost_extra_capabilities", {
             "id": _make_id("capability", id_, name), "computehost_id": id_,
             "property_id": property_ids[name], "capability_value": value, **_build_times(host)}
 
 
-def _list_lease_rows(stored: StoredLease, host_ids_: Mapping[int, str]) -> Iterator[_Row]:
+def _list_lease_rows(stored: StoredLease, host_ids_: Mapping[int, str]) -> Iterator[Row]:
     lease = stored.lease
     yield "leases", {
         "id": lease.id, "name": lease.name[:_LONGEST_NAME], "user_id": lease.user_id,
@@ -108,7 +135,7 @@ def _list_lease_rows(stored: StoredLease, host_ids_: Mapping[int, str]) -> Itera
         yield "events", _build_event(event)
 
 
-def _build_fields(reservation: Reservation) -> _Row:
+def _build_fields(reservation: Reservation) -> Row:
     fields = dict(reservation.fields)
     if reservation.resource_type == WHOLE_HOST:
         return "computehost_reservations", {
@@ -125,7 +152,7 @@ def _build_fields(reservation: Reservation) -> _Row:
 
 def _list_allocations(
     reservation: Reservation, slots: Mapping[int, int], host_ids_: Mapping[int, str]
-) -> Iterator[_Row]:
+) -> Iterator[Row]:
     """Yield a row for each slot: that is how Blazar counts them."""
     for host_id, count in slots.items():
         for number in range(count):

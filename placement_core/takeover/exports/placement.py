@@ -16,6 +16,8 @@ from placement_core.context import Context
 from placement_core.db import Session
 from placement_core.placement import tables
 from placement_core.placement.provider_copies import sort_downwards
+from placement_core.takeover.exports import Exporter, Row, Values
+from placement_core.takeover.placement import SCHEMA
 
 #: In an order in which each row comes behind those that it refers to.
 _TABLES = (
@@ -29,11 +31,25 @@ _ADDED: Mapping[str, frozenset[str]] = {
     "resource_providers": frozenset({"revision"}),
     "inventories": frozenset({"used", "capacity"}),
     "allocations": frozenset({"txn"})}
+#: Those in which Placement has names of its own from the start.
+_NAMED = ("resource_classes", "traits")
+_CUSTOM = "CUSTOM_"
 #: How many rows one statement reads.
 _PAGE = 5000
 
 
-def list_rows(ctx: Context) -> Iterator[tuple[str, dict[str, Any]]]:
+def make_exporter() -> Exporter:
+    """Return what exports to Placement."""
+    return Exporter(
+        "placement", SCHEMA, [table.name for table in _TABLES], list_rows,
+        is_bootstrapped=_is_standard, replaced=_NAMED)
+
+
+def _is_standard(table: str, row: Values) -> bool:
+    return table in _NAMED and not row["name"].startswith(_CUSTOM)
+
+
+def list_rows(ctx: Context) -> Iterator[Row]:
     """Yield all rows, as of one moment: (the name of the table, values by column).
 
     The standard resource classes and traits are among them. Until the end, ``ctx`` is in a

@@ -20,7 +20,7 @@ from placement_core.changes.journal import Journal
 from placement_core.context import Context
 from placement_core.db.database import Database, Settings
 from placement_core.placement.index.capacity_index import CapacityIndex
-from placement_core.takeover import copying
+from placement_core.takeover import copier
 from placement_core.takeover.exports import placement as exports
 from tests import databases
 from tests.functional.cli import test_commands
@@ -257,7 +257,7 @@ class TestMigratePlacementOnSQLite(MigrationTestCase):
                              ("placement_targets", "_Consumers")):
             self.useFixture(fixtures.MonkeyPatch(
                 f"placement_core.takeover.{module}.{name}.batch", 1))
-        write = copying._Copier._write
+        write = copier.Copier._write
         survived = 0
 
         def die_second(*arguments: Any) -> None:
@@ -268,7 +268,7 @@ class TestMigratePlacementOnSQLite(MigrationTestCase):
             write(*arguments)
 
         runs = 0
-        with fixtures.MonkeyPatch("placement_core.takeover.copying._Copier._write", die_second):
+        with fixtures.MonkeyPatch("placement_core.takeover.copier.Copier._write", die_second):
             while True:
                 survived = 0
                 runs += 1

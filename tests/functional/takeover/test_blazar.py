@@ -14,7 +14,7 @@ from placement_core.reservations import records
 from placement_core.reservations.hosts import host_properties, host_queries
 from placement_core.reservations.manager import event_queue
 from placement_core.reservations.provisioning import outbox, slots as placed_slots
-from placement_core.takeover import copying, origins
+from placement_core.takeover import origins, targets
 from placement_core.takeover.exports import blazar as export
 from placement_core.takeover.records import Outcome
 from placement_core.testing import factories
@@ -108,7 +108,7 @@ class TestCopy(BlazarTestCase):
             if dice.random() < 0.03:
                 raise _Killed
 
-        with mock.patch.object(copying, "_BATCH", 3):
+        with mock.patch.object(targets.Writer, "batch", 3):
             for _ in range(200):
                 try:
                     with mock.patch.object(origins, "remember", die_before_commit):
