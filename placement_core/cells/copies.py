@@ -201,7 +201,7 @@ def _read_cell_ids(session: Session) -> dict[str, int]:
 def _read_pages(
     ctx: Context, id_column: sa.Column[int], uuid_column: sa.Column[str]
 ) -> Iterator[Sequence[str]]:
-    statement = (
+    statement: sa.Select[Any] = (
         sa.select(id_column.label("id"), uuid_column.label("uuid"))
         .where(id_column > sa.bindparam("after")).order_by(id_column).limit(_PAGE))
     after = 0

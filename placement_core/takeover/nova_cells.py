@@ -180,7 +180,7 @@ def _read_chunks(
     while rows := connection.execute(
             sa.select(table).where(table.c.id > after).order_by(table.c.id)
             .limit(_CHUNK)).mappings().all():
-        yield rows
+        yield [dict(row) for row in rows]
         after = rows[-1]["id"]
 
 

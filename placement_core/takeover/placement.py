@@ -80,6 +80,9 @@ TABLES = (
     _table("allocations", "consumer_id", "resource_provider_id", "resource_class_id", "used"),
 )
 
+#: The columns of inventories that are whole numbers, in the order of the table.
+_NUMBERS = ("total", "reserved", "min_unit", "max_unit", "step_size")
+
 #: The values of a row, in the order of its columns in ``TABLES``.
 _Row = tuple[Any, ...]
 
@@ -229,7 +232,7 @@ class _Settled:
                     f"{provider} has no inventory of {class_name}, of which it holds {used}")
             holdings.add(consumer_uuid, provider, class_name, used)
         projects, users, types = (
-            dict(tables[name])  # type: ignore[arg-type]  # two columns each
+            {id_: value for id_, value in tables[name]}  # noqa: C416 rows have two columns
             for name in ("projects", "users", "consumer_types"))
         for _, uuid, project, user, generation, consumer_type in tables["consumers"]:
             allocations = holdings.pop(uuid)
@@ -290,7 +293,7 @@ class _Belongings:
     def get_inventories(self, id_: int) -> tuple[Mapping[str, InventoryValues], list[str]]:
         """Return the inventories of a provider, and what there is to say of them."""
         values, notes = {}, []
-        for class_id, total, reserved, *units, ratio in self._inventories.pop(id_, ()):
+        for class_id, *numbers, ratio in self._inventories.pop(id_, ()):
             name = self._classes.get(class_id)
             if name is None:
                 notes.append(f"its inventory of the resource class (row {class_id}) is left "
@@ -299,5 +302,6 @@ class _Belongings:
             if self._digits is not None:
                 ratio = float(f"{ratio:.{self._digits}g}")
             values[name] = self._sharing.share(
-                InventoryValues(total, reserved, *units, allocation_ratio=ratio))
+                InventoryValues(**dict(zip(_NUMBERS, numbers, strict=True)),
+                                allocation_ratio=ratio))
         return share_mapping(self._sharing, values), notes
