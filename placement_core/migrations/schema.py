@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -55,8 +56,9 @@ def _find_filled(connection: sa.Connection) -> list[sa.Table]:
 
 
 @functools.cache
-def _ask_for_rows() -> tuple[Sequence[sa.Table], sa.TextClause]:
+def _ask_for_rows() -> tuple[Sequence[sa.Table], sa.Select[Any]]:
     """Return the tables that are emptied, and a SELECT that says of each whether it has rows."""
     tables = [table for table in reversed(metadata.sorted_tables) if table.name not in _KEPT]
-    return tables, sa.text("SELECT " + ", ".join(
-        f"EXISTS (SELECT 1 FROM {table.name})" for table in tables))
+    return tables, sa.select(*(
+        sa.exists(sa.literal_column("1")).select_from(table).label(table.name)
+        for table in tables))
