@@ -100,7 +100,7 @@ def _examine_kind(kind: str, base: type) -> list[InstalledDriver]:
     names = [point.name for point in points]
     return [
         InstalledDriver(
-            kind, point.name, point.value, _describe_origin(point),
+            kind, point.name, point.value, _describe_distribution(point),
             "registered more than once" if names.count(point.name) > 1
             else _find_problem(point, base))
         for point in points]
