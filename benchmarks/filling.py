@@ -68,14 +68,16 @@ class Keeper:
         if self._kept.get(name) == made_by and self._server.exists(name):
             return name
         self._forget(name)
-        if dataset == dataset.empty:
-            self._server.make(name)
-        else:
+        is_first = dataset == dataset.empty
+        if not is_first:
+            # Its tables are there already.
             self._server.copy(self._loaded(side, dataset.empty), name)
         started = time.monotonic()
         clients = side.loading_clients(self._server.kind)
         folder = self._folder / f"{side.name}-loading"
-        side.sync(name, self._server, folder)
+        if is_first:
+            self._server.make(name)
+            side.sync(name, self._server, folder)
         if isinstance(dataset, limits.Dataset):
             way = self._over_http(
                 side, name, folder, lambda target: load_limits(target, dataset, clients))
@@ -85,7 +87,7 @@ class Keeper:
             leases.insert(self._server, name, dataset.leases())
             leases.write_texts(self._server, name)
             way += " and by SQL"
-        elif dataset == dataset.empty:
+        elif is_first:
             way = self._over_http(
                 side, name, folder, lambda target: load(target, dataset, clients))
         elif isinstance(side, servers.Upstream):

@@ -1,4 +1,8 @@
-"""Sessions of keystoneauth that tell other services which trace a call belongs to."""
+"""Sessions of keystoneauth, for calls to other services.
+
+They tell the other service which trace a call belongs to, and repeat a read whose connection
+broke: servers close connections that were idle for a while, and may do so as a request is sent.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,8 @@ from placement_core.masking import mask_url
 
 #: It begins the ``User-Agent``.
 _APP_NAME = "placement-core"
+#: Repeating a request with one of these changes nothing.
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 class ClientSession(session.Session):
@@ -27,15 +33,37 @@ class ClientSession(session.Session):
             if headers:
                 keywords["headers"] = {**(keywords.get("headers") or {}), **headers}
             if span is None:
-                return super().request(url, method, *args, **keywords)
+                return self._request(url, method, *args, **keywords)
             span.set_attribute("http.request.method", method)
             try:
-                response = super().request(url, method, *args, **keywords)
+                response = self._request(url, method, *args, **keywords)
             except exceptions.ClientException as error:
                 _describe(span, url, getattr(error, "http_status", None))
                 raise
             _describe(span, response.url, response.status_code)
             return response
+
+    def _request(self, url: str, method: str, *args: Any, **keywords: Any) -> Any:
+        """Send a request; once more, on another connection, if it is safe and the first broke."""
+        try:
+            return super().request(url, method, *args, **keywords)
+        except exceptions.ConnectFailure as error:
+            if method not in _SAFE_METHODS or not _broke_off(error):
+                raise
+        return super().request(url, method, *args, **keywords)
+
+
+def _broke_off(error: exceptions.ConnectFailure) -> bool:
+    """Return whether there was a connection, which ended before an answer.
+
+    Of one that is refused, and of an answer that is late, this is not true.
+    """
+    # keystoneauth's error has that of requests as context, which wraps one of urllib3, which
+    # wraps that of the socket. A refused connection is wrapped otherwise.
+    of_urllib3 = error.__context__.args if error.__context__ is not None else ()
+    return any(
+        isinstance(reason, ConnectionError)
+        for each in of_urllib3 if isinstance(each, Exception) for reason in each.args)
 
 
 def _describe(span: tracing.Span, url: str, status: int | None) -> None:

@@ -32,6 +32,16 @@ class DatabaseTestCase(TestCase):
         self.addCleanup(self.database.dispose)
         self.ctx = self.context()
 
+    def skip_on_mysql(self, reason: str) -> None:
+        """Skip a test of what MariaDB does, and MySQL does not.
+
+        :param reason: what MySQL does instead (``doc/operator/databases.rst``).
+        """
+        if self.kind == "mysql":
+            with self.database.autocommit.connect() as connection:
+                if not connection.dialect.is_mariadb:
+                    self.skipTest(f"MySQL: {reason}")
+
     def context(self) -> Context:
         """Return a context of its own, for a second transaction or thread."""
         return Context(self.database)

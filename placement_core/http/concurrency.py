@@ -3,7 +3,8 @@
 Requests beyond the limit wait in a queue, first come, first served. It is bounded twice: in
 number, and in time. A burst is served completely if it fits in both bounds. Once a process has
 been working at its limit for as long as a request may wait, more is asked of it than it can do:
-waiting would only make all answers late, so requests wait for a part of that time then.
+waiting would only make all answers late, so requests wait for a part of that time then, and only
+as many as will get a slot within it. The others are refused before they wait.
 
 A WSGI server occupies a thread for each request, one that waits too. It needs more threads than
 requests may be processed and wait together (``placement-core serve`` has them): the others
@@ -72,8 +73,9 @@ class RequestSlots:
         self._free = self._most
         # One locked lock for each request, which is unlocked when a slot is handed to it.
         self._waiting: collections.deque[threading.Lock] = collections.deque()
-        # When the last free slot was taken.
+        # When the last free slot was taken, and how many requests were done since.
         self._full_since = self._last_done_at = time.monotonic()
+        self._done_since = 0
 
     def count_waiting(self) -> int:
         """Return how many requests wait now."""
@@ -86,8 +88,9 @@ class RequestSlots:
                 self._free -= 1
                 if not self._free:
                     self._full_since = time.monotonic()
+                    self._done_since = 0
                 return True
-            if len(self._waiting) >= self._most_waiting:
+            if len(self._waiting) >= self.compute_room(time.monotonic()):
                 return False
             turn = threading.Lock()
             turn.acquire()
@@ -101,6 +104,7 @@ class RequestSlots:
         """Give a slot back, to the request that has waited longest."""
         with self._lock:
             self._last_done_at = time.monotonic()
+            self._done_since += 1
             if self._waiting:
                 self._waiting.popleft().release()
             else:
@@ -108,14 +112,30 @@ class RequestSlots:
 
     def compute_patience(self, now: float) -> float:
         """Return for how many seconds a request waits that comes now and finds no free slot."""
-        is_overloaded = now - self._full_since > self._wait_seconds
-        return self._wait_seconds * (_SHARE_IN_OVERLOAD if is_overloaded else 1)
+        return self._wait_seconds * (_SHARE_IN_OVERLOAD if self._is_overloaded(now) else 1)
+
+    def compute_room(self, now: float) -> int:
+        """Return how many requests may wait now.
+
+        In overload, as many as get a slot while they wait, if requests are done as fast as they
+        were since it began; at least one for each slot, so that no slot is idle.
+        """
+        if not self._is_overloaded(now):
+            return self._most_waiting
+        done_in_time = self._done_since / (now - self._full_since) * self.compute_patience(now)
+        return min(self._most_waiting, max(self._most, int(done_in_time)))
+
+    def _is_overloaded(self, now: float) -> bool:
+        return now - self._full_since > self._wait_seconds
 
     def _wait(self, turn: threading.Lock, started: float) -> bool:
         deadline = started + self.compute_patience(started)
         now = started
         while now < deadline and not self._is_stuck(now):
-            if turn.acquire(timeout=min(deadline - now, _PATIENCE_SECONDS / 2)):
+            # Hundreds wait in overload, and each that wakes needs the interpreter.
+            stuck_at = self._last_done_at + _PATIENCE_SECONDS
+            if turn.acquire(timeout=min(
+                    deadline - now, max(stuck_at - now, _PATIENCE_SECONDS / 2))):
                 return True
             now = time.monotonic()
         return False

@@ -12,6 +12,7 @@ of the compiled validator.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import urllib.parse
@@ -34,6 +35,8 @@ _MOST_CHARACTERS = 100_000
 _MOST_LEVELS = 32
 _LONGEST_QUERY = 65_536
 _MOST_PARAMETERS = 500
+#: More than the service has schemas.
+_MOST_COMPILED = 1024
 
 _UUID_LIKE = re.compile(r"[0-9a-fA-F]{32}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -111,9 +114,7 @@ class Schema:
         """Return what is wrong with a value; None if nothing is."""
         if self._compiled is None:
             # Two threads may both do this at first, with the same result.
-            self._compiled = fastjsonschema.compile(
-                _check_items_first(self._schema), formats={"uuid": self._uuid}, use_default=False,
-                detailed_exceptions=False)
+            self._compiled = _compile(orjson.dumps(self._schema), self._uuid)
         try:
             self._compiled(value, name_prefix="instance")
         except fastjsonschema.JsonSchemaValueException as first:
@@ -127,6 +128,18 @@ class Schema:
         formats.checks("uuid")(self._uuid)
         validator = _Validator(self._schema, format_checker=formats)
         return jsonschema.exceptions.best_match(validator.iter_errors(value))
+
+
+@functools.lru_cache(_MOST_COMPILED)
+def _compile(schema: bytes, uuid: Callable[[object], bool]) -> Callable[..., Any]:
+    """Return the validator of a schema, which takes tens of milliseconds to make.
+
+    A process may have several applications, as in tests.
+    """
+    compiled: Callable[..., Any] = fastjsonschema.compile(
+        _check_items_first(orjson.loads(schema)), formats={"uuid": uuid}, use_default=False,
+        detailed_exceptions=False)
+    return compiled
 
 
 def _check_items_first(schema: Any) -> Any:

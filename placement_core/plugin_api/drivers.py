@@ -36,8 +36,12 @@ def make(conf: cfg.ConfigOpts, choice: DriverChoice, base: type[T]) -> T:
     # Drivers of every kind are constructed from the options, which ``base`` does not declare.
     construct: Callable[[cfg.ConfigOpts], T] = loader.load(
         namespace, choice.name, base, option=choice.option)
-    origin = loader.find_distribution(namespace, choice.name)
-    title = f"{choice.kind} driver {choice.name} of {origin}"
+
+    def describe() -> str:
+        # Only for failures: it looks through all installed distributions.
+        origin = loader.find_distribution(namespace, choice.name)
+        return f"{choice.kind} driver {choice.name} of {origin}"
+
     try:
         driver = construct(conf)
     except errors.Error:
@@ -47,20 +51,21 @@ def make(conf: cfg.ConfigOpts, choice: DriverChoice, base: type[T]) -> T:
                   if isinstance(error, cfg.ConfigSourceValueError)
                   else loader.describe_error(error))
         raise errors.ConfigurationError(
-            f"{choice.option} = {choice.name}: the {title} cannot be made: {reason}") from error
-    _name_failures(driver, KINDS[choice.kind], f"{title} ({choice.option})")
+            f"{choice.option} = {choice.name}: the {describe()} cannot be made: {reason}"
+        ) from error
+    _name_failures(driver, KINDS[choice.kind], lambda: f"{describe()} ({choice.option})")
     return driver
 
 
-def _name_failures(driver: object, base: type, title: str) -> None:
+def _name_failures(driver: object, base: type, describe: Callable[[], str]) -> None:
     """Wrap every method of the interface, so that its exceptions name the driver."""
     for name, method in inspect.getmembers(base, inspect.isfunction):
         if not name.startswith("_"):
-            object.__setattr__(driver, name, _make_call(driver, name, method, title))
+            object.__setattr__(driver, name, _make_call(driver, name, method, describe))
 
 
 def _make_call(
-    driver: object, name: str, method: Callable[..., Any], title: str
+    driver: object, name: str, method: Callable[..., Any], describe: Callable[[], str]
 ) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -72,6 +77,6 @@ def _make_call(
             if failures.is_of_database(error):
                 raise
             raise DriverFailed(
-                f"the {title} failed in {name}: {loader.describe_error(error)}") from error
+                f"the {describe()} failed in {name}: {loader.describe_error(error)}") from error
 
     return call

@@ -86,7 +86,7 @@ def list_installed(bases: Mapping[str, type]) -> list[InstalledDriver]:
 def find_distribution(namespace: str, name: str) -> str:
     """Return name and version of the distribution that has a driver's entry point."""
     points = importlib.metadata.entry_points(group=namespace, name=name)
-    return ", ".join(sorted(_describe_origin(point) for point in points))
+    return ", ".join(sorted(_describe_distribution(point) for point in points))
 
 
 def describe_error(error: BaseException) -> str:
@@ -100,7 +100,7 @@ def _examine_kind(kind: str, base: type) -> list[InstalledDriver]:
     names = [point.name for point in points]
     return [
         InstalledDriver(
-            kind, point.name, point.value, _describe_origin(point),
+            kind, point.name, point.value, _describe_distribution(point),
             "registered more than once" if names.count(point.name) > 1
             else _find_problem(point, base))
         for point in points]
@@ -127,9 +127,15 @@ def _find_mismatch(target: str, driver: object, base: type) -> str | None:
 def _describe_origin(point: importlib.metadata.EntryPoint) -> str:
     """Return name and version of an entry point's distribution, which stevedore forgets."""
     for known in importlib.metadata.entry_points(group=point.group, name=point.name):
-        if known.value == point.value and known.dist is not None:
-            return f"{known.dist.name} {known.dist.version}"
+        if known.value == point.value:
+            return _describe_distribution(known)
     return "of no distribution"
+
+
+def _describe_distribution(point: importlib.metadata.EntryPoint) -> str:
+    if point.dist is None:
+        return "of no distribution"
+    return f"{point.dist.name} {point.dist.version}"
 
 
 def _list_names(namespace: str) -> list[str]:

@@ -12,6 +12,8 @@ import tempfile
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
 
+import fixtures
+
 from benchmarks import (
     __main__ as benchmarks,
     agreement,
@@ -30,23 +32,33 @@ from tests import base
 
 @unittest.skipUnless(shutil.which("cc"), "plload needs a C compiler")
 class TestSmoke(base.TestCase):
-    """Some rows on SQLite, both sides, with turns of a moment."""
+    """Some rows on SQLite, both sides, with turns of a moment.
+
+    Datasets stay for the next test, as those of one run do for the next row.
+    """
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        build = tempfile.TemporaryDirectory(prefix="placement-bench-")
+        cls.addClassCleanup(build.cleanup)
+        cls.build = build.name
 
     def measured(self, *patterns):
         """Run the rows; return what was written."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="placement-bench-"))
-        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         said = io.StringIO()
         with redirect_stdout(said), redirect_stderr(said):
             benchmarks.main([
                 *("--database", "sqlite", *(f"--row={pattern}" for pattern in patterns)),
                 *("--scale", "0.004", "--pairs", "1", "--seconds", "0.1", "--clients", "2"),
-                *("--rounds", "1"),
+                *("--rounds", "1", "--keep"),
                 *("--upstream-python", sys.executable, "--keystone-python", sys.executable),
-                *("--build", str(folder), "--results", str(folder)),
+                *("--build", self.build, "--results", str(folder)),
             ])
         document = json.loads((folder / "sqlite.json").read_text())
-        self.assertNotIn(str(folder), json.dumps(document))
+        for path in (self.build, str(folder)):
+            self.assertNotIn(path, json.dumps(document))
         return document
 
     @unittest.skipUnless(importlib.util.find_spec("placement"), "upstream is not installed")

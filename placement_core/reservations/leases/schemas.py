@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +14,8 @@ from placement_core.plugin_api.reservations import InvalidReservation, Reservati
 
 #: The longest error message: it may quote what the client sent.
 _LONGEST = 300
+#: More than there are plugins in a process.
+_MOST_COMPILED = 128
 
 
 class PluginSchemas:
@@ -36,11 +40,21 @@ class PluginSchemas:
         self._update.check(raw_fields)
 
 
+@functools.lru_cache(_MOST_COMPILED)
+def _compile(schema: str) -> Callable[[Any], Any]:
+    """Return the validator of a schema, which takes tens of milliseconds to make.
+
+    A process may build the services several times, as tests do.
+    """
+    compiled: Callable[[Any], Any] = fastjsonschema.compile(
+        json.loads(schema), use_default=False, detailed_exceptions=False)
+    return compiled
+
+
 class _Schema:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = dict(schema)
-        self._check: Callable[[Any], Any] = fastjsonschema.compile(
-            self._schema, use_default=False, detailed_exceptions=False)
+        self._check = _compile(json.dumps(self._schema))
 
     def check(self, raw_fields: Mapping[str, Any]) -> None:
         try:

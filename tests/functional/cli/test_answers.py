@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -170,8 +169,8 @@ class AnswersTestCase(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.useFixture(fixtures.MonkeyPatch(f"{engine.__name__}.CHECKS", engine.CHECKS[:3]))
-        self.run_command("db", "sync")
-        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.sync()
+        self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         (self.folder / "placement.conf").write_text(
             "[least_stranded]\nshape = VCPU:4,MEMORY_MB:500\n", encoding="utf-8")
 

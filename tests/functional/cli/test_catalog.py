@@ -27,7 +27,7 @@ projects:
 class TestCatalogCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
+        self.sync()
 
     def catalog(self, *arguments: str) -> object:
         """Run a command that prints a document; return it."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import json
 import pathlib
-import tempfile
 from typing import Any
 from unittest import mock
+
+import fixtures
 
 from placement_core.cells import schema
 from tests import nova_databases
@@ -21,8 +22,8 @@ _SHOWN = "mysql+pymysql://nova:***@127.0.0.1:1/cell?charset=utf8"
 class TestCellsCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
-        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.sync()
+        self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
 
     def file(self, name: str) -> str:
         return f"sqlite:///{self.folder}/{name}.sqlite"

@@ -23,7 +23,7 @@ from tests.functional.cli import commands, test_commands
 class TestClaimsCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
+        self.sync()
         database = Database(Settings(self.connection, sqlite_synchronous=False), Journal())
         self.addCleanup(database.dispose)
         self.ctx = Context(database)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import pathlib
-import tempfile
 
+import fixtures
 import sqlalchemy as sa
 
 from placement_core.migrations import revisions
-from tests import base
+from tests import base, databases
 from tests.functional.cli import commands
 from tests.functional.migrations import bare
 
@@ -26,6 +26,10 @@ class CommandTestCase(base.TestCase):
                          done.stdout + done.stderr)
         self.stderr = done.stderr
         return done.stdout
+
+    def sync(self) -> None:
+        """Do as ``db sync``, in less time: take a copy of a database that has its tables."""
+        self.connection = databases.settings("sqlite").connection
 
     def execute(self, statement: str) -> None:
         with sa.create_engine(self.connection, poolclass=sa.NullPool).begin() as connection:
@@ -102,7 +106,7 @@ class TestDatabaseCommands(CommandTestCase):
 class TestExplain(CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
+        self.sync()
         self.execute("INSERT INTO resource_providers (id, uuid, name, generation, "
                      "root_provider_id) VALUES (1, 'u1', 'host-17', 0, 1)")
         self.execute("INSERT INTO inventories (resource_provider_id, resource_class_id, total, "
@@ -154,7 +158,7 @@ class TestExplain(CommandTestCase):
 
 class TestOtherCommands(CommandTestCase):
     def test_errors_are_one_line(self) -> None:
-        folder = tempfile.mkdtemp()
+        folder = self.useFixture(fixtures.TempDir()).path
         for arguments, said in (
             (("db", "version", "--config-file", f"{folder}/no.conf"), "no.conf"),
             (("--config-file", f"{folder}/no.conf", "db", "version"), "no.conf"),
@@ -174,7 +178,7 @@ class TestOtherCommands(CommandTestCase):
             self.assertNotIn("secret", self.stderr)
 
     def test_config_file_and_directory(self) -> None:
-        folder = pathlib.Path(tempfile.mkdtemp())
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         (folder / "one.conf").write_text(
             f"[placement_database]\nconnection = {self.connection}\n")
         (folder / "wrong.conf").write_text("[placement_database]\nconnection = nonsense\n")
@@ -185,7 +189,7 @@ class TestOtherCommands(CommandTestCase):
         self.run_command("db", "version", "--config-dir", str(folder), code=1)
 
     def test_a_terminal_obeys_no_client(self) -> None:
-        self.run_command("db", "sync")
+        self.sync()
         self.run_command("catalog", "region", "add", "one\x1b[2J\x9b1A\rtwo")
         listed = ("catalog", "region", "list", "-f", "value", "-c", "ID")
         self.assertEqual("one\x1b[2J\x9b1A\rtwo\n", self.run_command(*listed))
@@ -209,11 +213,11 @@ class TestUpgradeCheck(CommandTestCase):
                         .replace("|", " ").split())
 
     def test_ready(self) -> None:
-        self.run_command("db", "sync")
+        self.sync()
         self.assertNotIn("Failure", self.check(0))
 
     def test_usage_that_is_not_summed_up(self) -> None:
-        self.run_command("db", "sync")
+        self.sync()
         self.execute("UPDATE online_migrations SET finished = 0")
         self.assertIn("is not summed up yet", self.check(1))
         self.run_command("db", "online-data-migrations")
@@ -223,7 +227,7 @@ class TestUpgradeCheck(CommandTestCase):
         self.assertIn("Check: Database Schema Result: Failure", self.check(2))
 
     def test_warning(self) -> None:
-        self.run_command("db", "sync")
+        self.sync()
         self.execute("INSERT INTO allocations (resource_provider_id, consumer_id, "
                      "resource_class_id, used, txn) VALUES (1, 'consumer', 0, 1, 0)")
         self.execute("INSERT INTO inventories (resource_provider_id, resource_class_id, total, "
@@ -234,7 +238,7 @@ class TestUpgradeCheck(CommandTestCase):
         self.assertIn("1 consumers hold allocations without a consumer record", self.check(1))
 
     def test_failures(self) -> None:
-        self.run_command("db", "sync")
+        self.sync()
         self.execute("INSERT INTO resource_providers (id, uuid, name, generation) "
                      "VALUES (1, 'u1', 'host', 0)")
         self.assertIn("1 resource providers have no root provider id", self.check(2))
@@ -246,13 +250,13 @@ class TestUpgradeCheck(CommandTestCase):
                 self.run_command("status", "upgrade", "check", "-f", "json", code=code))}
 
         self.assertEqual("failure", results(2)["Database Schema"])
-        self.run_command("db", "sync")
+        self.sync()
         self.assertEqual({"success"}, set(results(0).values()))
         self.assertEqual(self.check(0).count("Result: "), len(results(0)))
 
     def test_policy_in_json(self) -> None:
-        self.run_command("db", "sync")
-        path = pathlib.Path(tempfile.mkdtemp()) / "policy.json"
+        self.sync()
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, "policy.json")
         path.write_text('{"placement:usages": "@"}')
         done = commands.run("status", "upgrade", "check", connection=self.connection,
                             OS_OSLO_POLICY__POLICY_FILE=str(path))

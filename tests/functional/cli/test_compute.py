@@ -21,7 +21,7 @@ from tests.http import base
 class TestComputeCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
+        self.sync()
         self.cell_url = bare.database("sqlite", self.addCleanup)
         self.run_command("cells", "add", "cell1", "--database", self.cell_url)
         self.run_command("cells", "sync", "--all")

@@ -18,7 +18,7 @@ from tests.functional.cli import test_commands
 class TestConsumers(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
+        self.sync()
         database = Database(Settings(self.connection, sqlite_synchronous=False), Journal())
         self.addCleanup(database.dispose)
         ctx = Context(database)

@@ -12,7 +12,7 @@ class TestDemo(test_commands.CommandTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
+        self.sync()
 
     def read(self, *arguments: str) -> object:
         return json.loads(self.run_command(

@@ -34,7 +34,7 @@ _PATIENCE_SECONDS = 120
 class EventsTestCase(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
+        self.sync()
         self.database = Database(Settings(self.connection, sqlite_synchronous=False), Journal())
         self.addCleanup(self.database.dispose)
         self.ctx = Context(self.database)

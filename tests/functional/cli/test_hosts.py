@@ -14,7 +14,7 @@ from tests.functional.cli import test_commands
 class TestHostsCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
+        self.sync()
         database = Database(Settings(self.connection, sqlite_synchronous=False), Journal())
         self.addCleanup(database.dispose)
         self.ctx = Context(database)

@@ -33,7 +33,7 @@ def _said(days: float) -> str:
 class TestLeasesCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
+        self.sync()
         options = cfg.ConfigOpts()
         conf.register(options)
         options.set_override("connection", self.connection, "placement_database")

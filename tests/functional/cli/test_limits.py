@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import tempfile
 
 import fixtures
 
@@ -23,11 +22,11 @@ resources:
 class TestLimitsCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
+        self.sync()
         self.run_command("catalog", "load", self.file(test_catalog.FILE))
 
     def file(self, text: str) -> str:
-        path = pathlib.Path(tempfile.mkdtemp()) / "file.yaml"
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, "file.yaml")
         path.write_text(text, encoding="utf-8")
         return str(path)
 

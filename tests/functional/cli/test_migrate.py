@@ -64,7 +64,7 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
         self.source = pathlib.Path(self.useFixture(fixtures.TempDir()).path, "keystone.sqlite")
         shutil.copy(self.cloud.database, self.source)
         self.database = f"sqlite:///{self.source}"
-        self.run_command("db", "sync")
+        self.sync()
 
     def change_keystone(self, *statements: str) -> None:
         engine = sa.create_engine(self.database)
@@ -277,7 +277,7 @@ class TestMigrateFromNova(test_commands.CommandTestCase):
             capture_output=True)
         catalog = folder / "catalog.yaml"
         catalog.write_text(_CATALOG)
-        self.run_command("db", "sync")
+        self.sync()
         self.run_command("catalog", "load", str(catalog))
 
     def migrate(self, command: str, *options: str, code: int = 0) -> list[dict]:

@@ -22,7 +22,7 @@ class TestOutboxCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.useFixture(fixtures.FakeLogger("placement_core.reservations"))
-        self.run_command("db", "sync")
+        self.sync()
         database = Database(Settings(self.connection, sqlite_synchronous=False), Journal())
         self.addCleanup(database.dispose)
         self.ctx = Context(database)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import pathlib
-import tempfile
+
+import fixtures
 
 from placement_core import services
 from placement_core.placement import allocations
@@ -22,10 +23,10 @@ class TestQuotaCommands(test_commands.CommandTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
+        self.sync()
         for command, text in (("catalog load", test_catalog.FILE),
                               ("limits register", test_limits.FILE)):
-            file = pathlib.Path(tempfile.mkdtemp()) / "file.yaml"
+            file = pathlib.Path(self.useFixture(fixtures.TempDir()).path, "file.yaml")
             file.write_text(text, encoding="utf-8")
             self.run_command(*command.split(), str(file))
         self.run_command("limits", "set", "web", "class:VCPU", "12", "--service", "compute",

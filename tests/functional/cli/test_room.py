@@ -22,7 +22,7 @@ _ZEROS = {"reserved": 0, "held": 0, "promised": 0}
 class TestRoom(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.run_command("db", "sync")
+        self.sync()
         database = Database(Settings(self.connection, sqlite_synchronous=False), Journal())
         self.addCleanup(database.dispose)
         ctx = Context(database)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
+import functools
 import os
 import pathlib
+import shutil
 import tempfile
 import uuid
 from collections.abc import Mapping
@@ -23,11 +26,18 @@ from tests.http import base as http
 _made: dict[tuple[str, int], str] = {}
 
 
+@functools.cache
+def _make_folder() -> str:
+    """Return the folder of this process's SQLite databases, which goes with the process."""
+    folder = tempfile.mkdtemp(prefix="placement-cells-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
 
 def cell_database(kind: str, number: int) -> str:
     """Return the URL of an empty cell database, the ``number``\\ th of the test."""
     if kind == "sqlite":
-        folder = tempfile.mkdtemp(prefix="placement-cell-")
+        folder = tempfile.mkdtemp(prefix="cell-", dir=_make_folder())
         url = f"sqlite:///{folder}/cell.sqlite"
         empty(url)
         return url
@@ -36,8 +46,7 @@ def cell_database(kind: str, number: int) -> str:
         name = f"{own.database}_cell{number}"
         server = sa.make_url(os.environ[databases.VARIABLES[kind]]).set(drivername=own.drivername)
         databases.administer(server, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
-        databases.atexit.register(
-            databases.administer, server, f"DROP DATABASE IF EXISTS {name}")
+        atexit.register(databases.administer, server, f"DROP DATABASE IF EXISTS {name}")
         _made[kind, number] = own.set(database=name).render_as_string(hide_password=False)
     empty(_made[kind, number])
     return _made[kind, number]

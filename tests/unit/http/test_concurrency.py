@@ -95,6 +95,58 @@ class TestQueue(SlotsTestCase):
         self.assertEqual([True, True, False], [slots.acquire() for _ in range(3)])
 
 
+class TestRoom(SlotsTestCase):
+    """Of four slots, for requests that wait for ten seconds, and for two in overload."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.slots = self.make(4, 100, 10.0)
+        for _ in range(4):
+            self.slots.acquire()
+        self.began = time.monotonic()
+
+    def work(self, count: int) -> None:
+        """Let requests be done, each of which hands its slot to another one."""
+        for _ in range(count):
+            thread = self.wait_for_slot(self.slots, [], "")
+            self.slots.release()
+            thread.join(20)
+
+    def test_before_overload(self) -> None:
+        self.assertEqual(100, self.slots.compute_room(self.began + 9))
+
+    def test_overload(self) -> None:
+        """50 requests in 20 seconds are 5 in 2."""
+        self.work(50)
+        self.assertEqual(5, self.slots.compute_room(self.began + 19.9))
+
+    def test_each_slot_has_a_successor(self) -> None:
+        self.assertEqual(4, self.slots.compute_room(self.began + 20))
+
+    def test_the_bound_stays(self) -> None:
+        self.slots = self.make(4, 3, 10.0)
+        for _ in range(4):
+            self.slots.acquire()
+        self.work(50)
+        self.assertEqual(3, self.slots.compute_room(self.began + 19.9))
+
+    def test_a_free_slot_ends_overload(self) -> None:
+        self.slots.release()
+        self.slots.acquire()
+        self.assertEqual(100, self.slots.compute_room(time.monotonic() + 9))
+
+    def test_more_are_refused_at_once(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch(
+            f"{concurrency.__name__}.RequestSlots.compute_room", lambda *_: 1))
+        outcomes: list[tuple[str, bool]] = []
+        thread = self.wait_for_slot(self.slots, outcomes, "first")
+        # It would wait for longer than a test may take.
+        self.assertFalse(self.slots.acquire())
+        self.slots.release()
+        thread.join(20)
+        self.assertEqual([("first", True)], outcomes)
+
+
 class TestPatience(SlotsTestCase):
     def test_it_ends(self) -> None:
         slots = self.make(wait_seconds=0.1)
