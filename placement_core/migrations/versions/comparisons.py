@@ -8,7 +8,7 @@ from sqlalchemy.dialects import mysql
 
 from placement_core.migrations import steps
 
-revision = "0017"
+revision = "0014"
 down_revision = "0013"
 branch_labels = None
 depends_on = None
