@@ -1,9 +1,9 @@
 """Blazar's own database, made by the installed Blazar.
 
 ``empty(kind)`` returns the URL of one with Blazar's schema and no rows; ``kind`` is that of
-``tests.databases``. On PostgreSQL and MariaDB, Blazar's migrations make it: one of the process's
-own, emptied each time, dropped at exit. They do not run on SQLite, so there its models make the
-tables, in a new file each time. ``insert`` writes rows with Blazar's own tables.
+``tests.databases``. On MariaDB, Blazar's migrations make it. They run nowhere else, so on
+PostgreSQL and SQLite its models make the tables. On SQLite it is a new file each time; elsewhere
+one of the process's own, emptied each time, dropped at exit.
 """
 
 from __future__ import annotations
@@ -95,8 +95,7 @@ def _make_file() -> sa.URL:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="placement-blazar-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     url = sa.make_url(f"sqlite:///{folder}/blazar.sqlite")
-    _run(f"URL = {str(url)!r}\n{_MODELS}")
-    _migrate(url, "stamp")
+    _make_tables(url)
     _made["sqlite"] = url
     return url
 
@@ -110,8 +109,17 @@ def _make_database(kind: str) -> None:
     url = server.set(database=database)
     if kind == "mysql":
         url = url.update_query_dict({"charset": "utf8"})
-    _migrate(url, "upgrade")
+    if kind == "mysql":
+        _migrate(url, "upgrade")
+    else:
+        _make_tables(url)
     _made[kind] = url
+
+
+def _make_tables(url: sa.URL) -> None:
+    """Have Blazar's models make the tables."""
+    _run(f"URL = {url.render_as_string(hide_password=False)!r}\n{_MODELS}")
+    _migrate(url, "stamp")
 
 
 def _migrate(url: sa.URL, command: str) -> None:

@@ -18,6 +18,7 @@ from placement_core.takeover.exports import (
     nova_quotas,
     placement,
 )
+from placement_core.takeover.nova_quotas import find_cores_name
 
 _ALL, _LEFT_OUT = 0, 1
 _STDOUT = "-"
@@ -32,7 +33,8 @@ def _make_nova_quotas(parts: service_parts.Services) -> Exporter:
     _require_limits(parts)
     options = parts.conf.quota
     return nova_quotas.make_exporter(
-        parts.catalog, service_type=options.service_type, region_id=options.region or None)
+        parts.catalog, service_type=options.service_type, region_id=options.region or None,
+        cores_name=find_cores_name(options.resource_map))
 
 
 #: What can be exported, by the name of the service that gets it.

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from placement_core import services as service_parts
 from placement_core.context import Context
 from placement_core.placement import inventories
-from placement_core.quota import resources
 from placement_core.takeover import (
     blazar,
     blazar_targets,
@@ -146,7 +145,7 @@ class Here:
                  if record.kind == records.PROVIDER})}
         return Surroundings(
             service_ids.pop() if len(service_ids) == 1 else None, options.region or None,
-            project_ids, dialect, cores_name=_find_cores_name(options.resource_map),
+            project_ids, dialect, cores_name=nova_quotas.find_cores_name(options.resource_map),
             has_dedicated=inventories.has_class(self.ctx, "PCPU"),
             keeps_cells=cell_targets.keeps_cells(self.ctx, self.parts.cells),
             fills_templates=bool(self.parts.conf.cells.template_connection),
@@ -199,9 +198,3 @@ def _require_local(parts: service_parts.Services) -> None:
     if not parts.limits.transactional:
         raise NowhereToCopy(
             "limits", "[limits] driver", parts.conf.limits.driver, "local")
-
-
-def _find_cores_name(resource_map: Sequence[str]) -> str | None:
-    """Return the name of limits that count shared and dedicated processors together."""
-    named = resources.parse(resource_map).named
-    return next((name for name, units in named.items() if units == {"VCPU", "PCPU"}), None)

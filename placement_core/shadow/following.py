@@ -40,8 +40,12 @@ _CREDENTIALS = frozenset({"x-auth-token", "authorization", "x-service-token"})
 _MOST_REREAD = 50
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 30.0
 _FLUSH_SECONDS = 1.0
+#: With so many waiting, no read is compared. With fewer, it is soon done.
+_MOST_BEFORE_COMPARISON = 50
+_FEW_WAITING = 20
 #: How long an answer may take that no client waits for.
 _MOST_SECONDS = 60.0
+_PAUSE_SECONDS = 0.05
 
 _NOT_REACHED = "the second side was not reached"
 _NO_OUTCOME = "the first side did not say what became of a write"
@@ -123,6 +127,8 @@ class Follower:
         self._last_credentials: Headers = ()
         #: What was written since somebody asked to know.
         self.written: set[Key] | None = None
+        #: Whether reads are compared: a switch needs the time.
+        self.compares = True
 
     def begin(self, request: Request) -> Passing:
         """Note that a request is about to be sent to the side that answers."""
@@ -167,6 +173,18 @@ class Follower:
         if self._state.marks:
             self._queue_rereads(self._state.marks)
             await self._queue.drain()
+
+    async def catch_up(self, seconds: float, report: rereading.Report) -> bool:
+        """Wait until few writes wait; tell whether that is so within a time."""
+        clock = asyncio.get_running_loop().time
+        deadline, most = clock() + seconds, len(self._queue)
+        while len(self._queue) > _FEW_WAITING:
+            if clock() >= deadline:
+                return False
+            most = max(most, len(self._queue))
+            report("writes applied", most - len(self._queue), most)
+            await asyncio.sleep(_PAUSE_SECONDS)
+        return True
 
     async def reread(self, keys: Collection[Key]) -> None:
         """Read objects again that differ without any request having said so."""
@@ -228,7 +246,9 @@ class Follower:
 
     def _queue_comparison(self, passing: Passing, answer: Answer) -> None:
         touched = passing.touched
-        if passing.overlapped or self._queue.is_full:
+        # Writes come first: most comparisons let nothing run beside them.
+        is_busy = not self.compares or len(self._queue) >= _MOST_BEFORE_COMPARISON
+        if passing.overlapped or is_busy:
             self._state.count(reports.OVERLAPPED)
             return
         self._queue.submit(touched, lambda: self._compare(passing, answer))

@@ -24,6 +24,8 @@ _SIDE_BY_SIDE = 8
 _MOST_NAMED = 5
 #: How often what differs is looked at again before requests wait for it, and after how long.
 _LOOKS, _LOOK_SECONDS = 5, 0.5
+#: How long writes may take that wait when a switch begins.
+_CATCH_UP_SECONDS = 300.0
 
 
 class Gate:
@@ -105,10 +107,13 @@ class Switch:
         """
         async with self._lock:
             mode = self._find_next(steps)
-            # What is compared before it is applied says nothing.
-            self._follower.written = set(self._state.list_under_way())
+            self._follower.compares = False
             try:
+                await self._catch_up(report)
+                # What is compared before it is applied says nothing.
+                self._follower.written = set(self._state.list_under_way())
                 suspects = await self._compare_all(max_differences, report)
+                await self._catch_up(report)
                 report("requests wait", 0, 1)
                 return await self._hold(
                     mode, suspects, hold_seconds, max_differences, dry_run=dry_run)
@@ -118,6 +123,7 @@ class Switch:
                 raise NotSwitched(f"the sides cannot be compared: {error}") from error
             finally:
                 self._follower.written = None
+                self._follower.compares = True
 
     async def stop_following(self, steps: Mapping[Mode, Mode]) -> Mode:
         """Write only the side that answers from now on.
@@ -130,6 +136,12 @@ class Switch:
             async with self._gate.held():
                 self._state.set_mode(mode)
             return mode
+
+    async def _catch_up(self, report: rereading.Report) -> None:
+        if not await self._follower.catch_up(_CATCH_UP_SECONDS, report):
+            raise NotSwitched(
+                f"after {_CATCH_UP_SECONDS:g} seconds too many writes wait still for the side "
+                "that follows; it is slower than they come")
 
     async def _compare_all(
         self, max_differences: int, report: rereading.Report

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from placement_core import errors
+from placement_core.quota import resources
 from placement_core.takeover.records import (
     LIMIT,
     REGISTERED_LIMIT,
@@ -86,6 +87,15 @@ _DEDICATED = sa.select(_SPECS.c.key).where(sa.or_(
 _Row = Mapping[str, Any]
 #: {nova's resource: (the default, where it stands)}.
 Defaults = Mapping[str, tuple[int, str]]
+
+
+def find_cores_name(resource_map: Sequence[str]) -> str | None:
+    """Return the name of limits that count shared and dedicated processors together.
+
+    :param resource_map: as in ``[quota] resource_map``.
+    """
+    named = resources.parse(resource_map).named
+    return next((name for name, units in named.items() if units == {"VCPU", "PCPU"}), None)
 
 
 def read_defaults(path: str | None) -> Defaults:

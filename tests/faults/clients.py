@@ -27,6 +27,7 @@ from tests.faults.history import (
 
 #: A client gives up on an answer; nothing the service promises takes as long.
 PATIENCE_SECONDS = 40
+_PAUSE_SECONDS = 0.05
 #: Less patient than a client should be: what is answered meanwhile is to be seen.
 _AGAIN_SECONDS = 0.2
 _CLASS = "VCPU"
@@ -42,7 +43,6 @@ class Client:
     """Asks one of the API processes after the other, until it is told to stop.
 
     :ivar history: where it notes what happened.
-    :ivar pause_seconds: the longest pause between two things that it does.
     """
 
     #: Of the tree of operations that it uses, and who asks.
@@ -61,7 +61,6 @@ class Client:
         self.history = history
         self.random = random.Random(f"{seed} {name}")
         self.failure: BaseException | None = None
-        self.pause_seconds = 0.05
         self._ports = ports
         self._stopped = stopped
         self._connections: dict[int, http.client.HTTPConnection] = {}
@@ -71,7 +70,7 @@ class Client:
         try:
             while not self._stopped.is_set():
                 self.act()
-                time.sleep(self.random.random() * self.pause_seconds)
+                time.sleep(self.random.random() * _PAUSE_SECONDS)
         except BaseException as error:
             self.failure = error
 

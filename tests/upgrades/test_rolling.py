@@ -28,8 +28,6 @@ from tests.upgrades import previous_release
 _SECONDS = 120.0
 #: So many answers each client gets of each process between two steps, at least.
 _ANSWERS = 20
-#: Clients that never pause would take the processors from the processes that start.
-_PAUSE_SECONDS = 0.4
 #: Plays a test again as it was.
 _SEED = "PLACEMENT_TEST_UPGRADE_SEED"
 _NEW = previous_release.ROOT
@@ -64,8 +62,6 @@ class TestRollingUpgrade(UpgradeTestCase):
         seed = int(os.environ.get(_SEED, random.randrange(10_000)))
         self.addDetail("seed", content.text_content(f"{_SEED}={seed}"))
         self.clients = self.cloud.make_clients(self.history, seed, self.stopped)
-        for client in self.clients:
-            client.pause_seconds = _PAUSE_SECONDS
 
     def test_no_request_fails(self) -> None:
         """Nothing is lost or over-booked, and limits hold, whichever version answers."""

@@ -54,6 +54,7 @@ class Exporter:
         empty database. It stays, with our values if we have one of the same primary key.
     :ivar replaced: tables whose bootstrapped rows are deleted first: nothing refers to them yet,
         and ours may have other keys.
+    :ivar mysql_mode: the mode that MySQL needs in addition, while rows are written.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Exporter:
     list_left_out: Callable[[Context], Iterable[LeftOut]] = _leave_nothing_out
     is_bootstrapped: Callable[[str, Values], bool] = _know_no_bootstrap
     replaced: Collection[str] = ()
+    mysql_mode: str = ""
 
 
 def count_rows(ctx: Context, exporter: Exporter) -> Mapping[str, int]:

@@ -19,6 +19,7 @@ from placement_core.takeover import sources
 from placement_core.takeover.errors import DatabaseNotEmpty, RowRefused
 from placement_core.takeover.exports import Exporter, LeftOut, Row, Values
 
+_ADD_MODE = sa.text("SET SESSION sql_mode = CONCAT_WS(',', @@sql_mode, :mode)")
 #: How many rows a statement inserts.
 _BATCH = 500
 #: How many rows in the way are named, of each table.
@@ -47,6 +48,8 @@ def write(
         tables = {
             name: _Table(connection, metadata.tables[name]) for name in exporter.tables}
         _require_empty(exporter, tables)
+        if exporter.mysql_mode and connection.dialect.name == "mysql":
+            connection.execute(_ADD_MODE, {"mode": exporter.mysql_mode})
         for name in reversed(exporter.tables):
             if name in exporter.replaced:
                 tables[name].delete_all()

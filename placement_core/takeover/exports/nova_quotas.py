@@ -21,8 +21,7 @@ from placement_core.takeover.exports import Exporter, LeftOut, Row
 from placement_core.takeover.nova_quotas import DEFAULT_CLASS, NAMES, SCHEMA
 
 _TABLES = ("quota_classes", "quotas", "project_user_quotas")
-#: {the name of a limit: nova's resource}.
-_RESOURCES = {name: resource for resource, names in NAMES.items() for name in names}
+_CORES = "cores"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,6 +30,7 @@ class Present:
 
     :ivar service_id: the service whose limits become quotas, with ``region_id``.
     :ivar project_ids: all projects.
+    :ivar cores_name: the name of limits on processors of both kinds together, if there is one.
     """
 
     service_id: str
@@ -39,15 +39,18 @@ class Present:
     registered: Sequence[RegisteredLimit]
     limits: Sequence[Limit]
     user_limits: Sequence[UserLimit]
+    cores_name: str | None = None
 
 
 def make_exporter(
-    catalog: CatalogDriver, *, service_type: str, region_id: str | None
+    catalog: CatalogDriver, *, service_type: str, region_id: str | None,
+    cores_name: str | None = None,
 ) -> Exporter:
     """Return what exports to nova's API database.
 
     :param service_type: of the service whose limits become quotas.
     :param region_id: the region of these limits; None: those without a region.
+    :param cores_name: the name of limits on processors of both kinds together, if there is one.
     """
     def read(ctx: Context) -> Present:
         services = catalog.services(ctx, service_type=service_type)
@@ -57,7 +60,7 @@ def make_exporter(
                 "of this type; expected one, whose limits become nova's quotas")
         return Present(
             services[0].id, region_id, {project.id for project in catalog.projects(ctx)},
-            registered.list_(ctx), limits.list_(ctx), users.list_(ctx))
+            registered.list_(ctx), limits.list_(ctx), users.list_(ctx), cores_name)
 
     def list_rows(ctx: Context) -> Iterator[Row]:
         return iter(convert(read(ctx))[0])
@@ -89,6 +92,11 @@ class _Conversion:
         self.rows: list[Row] = []
         self.left_out: list[LeftOut] = []
         self._present = present
+        #: {nova's resource: the names of its limits}.
+        self._names: dict[str, Sequence[str]] = dict(NAMES)
+        if present.cores_name is not None:
+            self._names[_CORES] = list(dict.fromkeys((present.cores_name, *NAMES[_CORES])))
+        self._limit_names = {name for names in self._names.values() for name in names}
         self._defaults: dict[str, int] = {}
         #: {project: limits}, of those that nova has names for.
         self._of_projects: dict[str, dict[str, int]] = collections.defaultdict(dict)
@@ -173,7 +181,7 @@ class _Conversion:
         :param effective: what binds the owner: its own limits, or else those around it.
         :param title: says whose they are.
         """
-        for resource, names in NAMES.items():
+        for resource, names in self._names.items():
             own = [name for name in names if name in values]
             if not own:
                 continue
@@ -194,7 +202,7 @@ class _Conversion:
         self, kind: str, limit: RegisteredLimit | Limit | UserLimit, title: str
     ) -> bool:
         """Leave out a limit of a resource that nova's quotas do not have; say whether it was."""
-        if limit.resource_name in _RESOURCES:
+        if limit.resource_name in self._limit_names:
             return False
         self._leave(kind, limit.id, title, f"nova has no quota of {limit.resource_name}")
         return True

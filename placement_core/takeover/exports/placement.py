@@ -31,6 +31,8 @@ _ADDED: Mapping[str, frozenset[str]] = {
     "resource_providers": frozenset({"revision"}),
     "inventories": frozenset({"used", "capacity"}),
     "allocations": frozenset({"txn"})}
+#: The id of the first resource class is 0.
+_MYSQL_MODE = "NO_AUTO_VALUE_ON_ZERO"
 #: Those in which Placement has names of its own from the start.
 _NAMED = ("resource_classes", "traits")
 _CUSTOM = "CUSTOM_"
@@ -42,7 +44,7 @@ def make_exporter() -> Exporter:
     """Return what exports to Placement."""
     return Exporter(
         "placement", SCHEMA, [table.name for table in _TABLES], list_rows,
-        is_bootstrapped=_is_standard, replaced=_NAMED)
+        is_bootstrapped=_is_standard, replaced=_NAMED, mysql_mode=_MYSQL_MODE)
 
 
 def _is_standard(table: str, row: Values) -> bool:

@@ -591,6 +591,9 @@ class TestExport(MigrationTestCase):
             # What Placement itself has put there.
             for name in ("resource_classes", "traits"):
                 connection.execute(sa.delete(metadata.tables[name]))
+            if self.kind == "mysql":
+                connection.exec_driver_sql(
+                    "SET SESSION sql_mode = CONCAT_WS(',', @@sql_mode, 'NO_AUTO_VALUE_ON_ZERO')")
             for name, values in exports.list_rows(Context(database)):
                 connection.execute(sa.insert(metadata.tables[name]).inline(), values)
         self.assertEqual(expected, view(target))
