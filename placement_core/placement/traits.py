@@ -128,6 +128,24 @@ def ensure(ctx: Context, name: str) -> tuple[Named, bool]:
 
 
 @db.retry_writes
+def insert_missing(ctx: Context, names: Collection[str]) -> None:
+    """Insert those traits that are missing, whether they are custom ones or standard ones.
+
+    :raises errors.InvalidTraitName: a name that no trait can have.
+    """
+    for name in names:
+        if not _is_name(name):
+            raise errors.InvalidTraitName(name)
+    with db.write(ctx) as session:
+        present = {row.name for row in _find_all(session, names)}
+        missing = sorted(set(names) - present)
+        inserts.insert_missing(session.connection, _traits, [
+            {"name": name, "created_at": utcnow()} for name in missing])
+        for row in _find_all(session, missing):
+            session.record_change(kinds.TRAIT, row.id)
+
+
+@db.retry_writes
 def delete(ctx: Context, name: str) -> None:
     """Remove a custom trait.
 

@@ -97,6 +97,23 @@ def change_used(
             for name, value in values.items()}, functools.partial(check, len(batch)))
 
 
+def shift_used(session: Session, plan: WritePlan) -> None:
+    """Change ``used`` of the inventories, whether they allow it or not.
+
+    For allocations that were decided elsewhere. The rows of the providers must be locked. What
+    is allocated of a class of which a provider has no inventory is counted nowhere.
+    """
+    changes = [{"provider": provider, "class": class_id, "delta": delta}
+               for (provider, class_id), delta in sorted(plan.deltas.items()) if delta]
+    if not changes:
+        return
+    if session.dialect == "postgresql":
+        session.write_later(_SHIFT_ARRAYS, arrays.columns(changes))
+    else:
+        session.flush()  # Only INSERTs of several rows can be sent together with others.
+        session.execute_write(_SHIFT, changes)
+
+
 def count(ctx: Context, session: Session, plan: WritePlan, gates: Sequence[Gate]) -> None:
     """Write pairs and usage counters, from which quota is counted.
 
@@ -149,6 +166,21 @@ def _build_array_update() -> sa.Update:
 
 
 _CHANGE_ARRAYS = _build_array_update()
+
+
+def _build_shift(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
+    columns = _inventories.c
+    return (
+        sa.update(_inventories)
+        .where(columns.resource_provider_id == values["provider"],
+               columns.resource_class_id == values["class"])
+        .values(used=columns.used + values["delta"]))
+
+
+_SHIFTED: Mapping[str, Any] = {name: _CHANGE[name] for name in ("provider", "class", "delta")}
+_SHIFT = _build_shift({
+    name: sa.bindparam(name, type_=type_) for name, type_ in _SHIFTED.items()})
+_SHIFT_ARRAYS = _build_shift(dict(arrays.rows("asked", _SHIFTED).c))
 
 
 @functools.cache
