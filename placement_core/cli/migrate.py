@@ -12,33 +12,64 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from placement_core import services as service_parts
 from placement_core.cli import base
 from placement_core.context import Context
-from placement_core.takeover import copying, keystone, nova_quotas, records, sources, targets
+from placement_core.takeover import (
+    copying,
+    keystone,
+    nova_quotas,
+    placement,
+    placement_targets,
+    records,
+    sources,
+    targets,
+)
 from placement_core.takeover.errors import NowhereToCopy
-from placement_core.takeover.records import Contents, Item, Outcome, Record, Surroundings
+from placement_core.takeover.records import Contents, Item, Outcome, Surroundings
 from placement_core.takeover.sources import Source
 from placement_core.takeover.targets import Target
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
 
-def _make_keystone(_conf: str | None) -> Source:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Address:
+    """What is read.
+
+    :ivar service: the name of the service that has it.
+    :ivar url: of its database.
+    :ivar conf: the path of its configuration, if it is given.
+    :ivar label: tells it from others of the same service, if it is given.
+    """
+
+    service: str
+    url: str
+    conf: str | None = None
+    label: str | None = None
+
+
+def _make_keystone(_address: _Address, _parts: service_parts.Services) -> Source:
     return Source("keystone", keystone.KINDS, keystone.SCHEMA, keystone.read)
 
 
-def _make_nova_api(conf: str | None) -> Source:
+def _make_nova_api(address: _Address, _parts: service_parts.Services) -> Source:
     return Source("nova-api", nova_quotas.KINDS, nova_quotas.SCHEMA, functools.partial(
-        nova_quotas.read, defaults=nova_quotas.read_defaults(conf)))
+        nova_quotas.read, defaults=nova_quotas.read_defaults(address.conf)), looks_around=True)
 
 
-#: What can be taken over, by the name of the service that has it: makes the source, with the path
-#: of the service's configuration, if it is given.
-_SOURCES: Mapping[str, Callable[[str | None], Source]] = {
-    "keystone": _make_keystone, "nova-api": _make_nova_api}
+def _make_placement(address: _Address, parts: service_parts.Services) -> Source:
+    return Source(
+        "placement", placement.KINDS, placement.SCHEMA,
+        functools.partial(placement.read, incomplete=parts.owners.incomplete),
+        label=address.label or sources.make_label(address.url), own_kinds=placement.OWN_KINDS)
 
-#: What is read: (the name of a service, the URL of its database, the path of its configuration).
-_Address = tuple[str, str, str | None]
+
+#: What can be taken over, by the name of the service that has it: makes the source.
+_SOURCES: Mapping[str, Callable[[_Address, service_parts.Services], Source]] = {
+    "keystone": _make_keystone, "nova-api": _make_nova_api, "placement": _make_placement}
+
+#: Of which there may be several.
+_LABELLED = frozenset({"placement"})
 _EQUAL, _WARNINGS, _BLOCKERS = 0, 1, 2
-#: What people are to look at one by one.
+#: What people are to look at one by one, and what there is a remark about.
 _NOTEWORTHY = (Outcome.UPDATE, Outcome.GONE, Outcome.PRUNED, Outcome.SKIPPED, Outcome.REFUSED)
 _DIFFERENCES = {
     Outcome.CREATE: "missing", Outcome.UPDATE: "different", Outcome.GONE: "extra"}
@@ -62,37 +93,43 @@ class _Here:
 
     def read(
         self, addresses: Iterable[_Address]
-    ) -> Iterator[tuple[Source, Contents, Sequence[Record]]]:
+    ) -> Iterator[tuple[Source, Contents, Sequence[tuple[Source, Contents]]]]:
         """Read sources one after the other, each as it is to be beside those before it.
 
-        Yields them with the records of those before.
+        Yields them with those before.
         """
-        earlier: list[Record] = []
-        for name, url, conf in addresses:
-            source = _SOURCES[name](conf)
-            contents = sources.read(source, url, self._look_around(earlier))
+        earlier: list[tuple[Source, Contents]] = []
+        for address in addresses:
+            source = _SOURCES[address.service](address, self.parts)
+            contents = sources.read(source, address.url, self._look_around(source, earlier))
             yield source, contents, earlier
-            earlier += contents.records
+            earlier.append((source, contents))
 
     def check(self, addresses: Iterable[_Address]) -> list[Item]:
         """Return what a copy would make of each record of some sources."""
         return [
             item for source, contents, earlier in self.read(addresses)
             for item in copying.check(
-                self.ctx, source.name, contents, self.list_targets(source), earlier)]
+                self.ctx, source, contents, self.list_targets(source), earlier)]
 
-    def _look_around(self, earlier: Sequence[Record]) -> Surroundings:
+    def _look_around(
+        self, source: Source, earlier: Sequence[tuple[Source, Contents]]
+    ) -> Surroundings:
         """Return what is here, and what sources have that were read earlier."""
+        dialect = self.ctx.database.dialect
+        if not source.looks_around:
+            return Surroundings(None, None, (), dialect)
         options, catalog = self.parts.conf.quota, self.parts.catalog
+        records_before = [record for _, contents in earlier for record in contents.records]
         service_ids = {service.id for service in catalog.services(
             self.ctx, service_type=options.service_type)}
-        service_ids |= {record.id for record in earlier if record.kind == records.SERVICE
+        service_ids |= {record.id for record in records_before if record.kind == records.SERVICE
                         and record.fields["type"] == options.service_type}
         project_ids = {project.id for project in catalog.projects(self.ctx)}
-        project_ids |= {record.id for record in earlier if record.kind == records.PROJECT}
+        project_ids |= {record.id for record in records_before if record.kind == records.PROJECT}
         return Surroundings(
             service_ids.pop() if len(service_ids) == 1 else None, options.region or None,
-            project_ids)
+            project_ids, dialect)
 
 
 class _Migration(base.Checker):
@@ -104,27 +141,33 @@ class _Migration(base.Checker):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--from", dest="sources", metavar="SERVICE=URL[,CONF]", action="append", required=True,
+            "--from", dest="sources", metavar="SERVICE[@LABEL]=URL[,CONF]", action="append",
+            required=True,
             type=_parse_source,
             help=f"a service and the URL of its database; services: {', '.join(_SOURCES)}; "
             "nova-api also takes the path of nova.conf, for its defaults: "
-            "nova-api=URL,/etc/nova/nova.conf; repeatable, in the order of the copy")
+            "nova-api=URL,/etc/nova/nova.conf; placement may have a label, to tell two of them "
+            "apart (by default the host and the name of its database): placement@east=URL; "
+            "repeatable, in the order of the copy")
         return parser
 
     @contextlib.contextmanager
     def _open(self, parsed_args: argparse.Namespace) -> Iterator[_Here]:
         with self.parts(parsed_args) as (parts, ctx):
-            _require_local(parts)
-            yield _Here(parts, ctx, targets.list_targets(parts.catalog, parts.model))
+            if any(address.service != "placement" for address in parsed_args.sources):
+                _require_local(parts)
+            yield _Here(parts, ctx, [
+                *targets.list_targets(parts.catalog, parts.model),
+                *placement_targets.list_targets(parts.owners)])
 
     def _list(self, parsed_args: argparse.Namespace, items: Sequence[Item]) -> Rows:
         """Return the rows of items; for people, only those to look at, below the counts."""
         if parsed_args.formatter != base.TABLE or not items:
             return _COLUMNS, [_make_row(item) for item in items]
         for kind, counts in copying.count_outcomes(items).items():
-            self.say(f"{kind + 's':18} " + ", ".join(
+            self.say(f"{records.pluralize(kind):18} " + ", ".join(
                 f"{count} {outcome}" for outcome, count in counts.items() if count))
-        noteworthy = [item for item in items if item.outcome in _NOTEWORTHY]
+        noteworthy = [item for item in items if item.outcome in _NOTEWORTHY or item.reason]
         return (_COLUMNS if noteworthy else ()), [_make_row(item) for item in noteworthy]
 
 
@@ -136,8 +179,8 @@ class CheckMigration(_Migration):
     source any more), skipped (it means nothing in the source either), refused (it cannot be
     copied as it is); for people, what is created or equal is only counted.
 
-    Exit code 0: everything can be copied. 1: something is skipped or gone. 2: something is
-    refused. 255: the check did not run.
+    Exit code 0: everything can be copied. 1: something is skipped or gone, or there is a remark
+    about it. 2: something is refused. 255: the check did not run.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -177,7 +220,7 @@ class CopyMigration(_Migration):
                     items = [
                         item for source, contents, _ in here.read(parsed_args.sources)
                         for item in copying.copy(
-                            here.ctx, source.name, contents, here.list_targets(source),
+                            here.ctx, source, contents, here.list_targets(source),
                             prune=parsed_args.prune, pace=parsed_args.pace, report=bars.report)]
             else:
                 items = here.check(parsed_args.sources)
@@ -199,13 +242,10 @@ class DiffMigration(_Migration):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the comparison."""
         with self._open(parsed_args) as here:
-            read = list(here.read(parsed_args.sources))
-            kinds = {kind for source, _, _ in read for kind in source.kinds}
-            contents = Contents(
-                [record for _, of_source, _ in read for record in of_source.records],
-                [item for _, of_source, _ in read for item in of_source.left])
+            read = [(source, contents) for source, contents, _ in here.read(parsed_args.sources)]
+            kinds = {kind for source, _ in read for kind in source.kinds}
             differences = copying.diff(
-                here.ctx, contents, [target for target in here.targets if target.kind in kinds])
+                here.ctx, read, [target for target in here.targets if target.kind in kinds])
         self.exit_code = int(bool(differences))
         return ("kind", "id", "name", "difference", "details"), [
             (item.kind, item.id, item.name, _DIFFERENCES[item.outcome], _describe(item))
@@ -214,11 +254,18 @@ class DiffMigration(_Migration):
 
 def _parse_source(text: str) -> _Address:
     name, equals, rest = text.partition("=")
-    if not equals or name not in _SOURCES:
+    service, at, label = name.partition("@")
+    if not equals or service not in _SOURCES:
         raise argparse.ArgumentTypeError(
             f"expected SERVICE=URL, where SERVICE is one of {', '.join(_SOURCES)}")
+    if at and (service not in _LABELLED or not 0 < len(label) <= sources.LONGEST_LABEL):
+        raise argparse.ArgumentTypeError(
+            f"{name}: expected {' or '.join(sorted(_LABELLED))} with a label of 1 to "
+            f"{sources.LONGEST_LABEL} characters")
     url, comma, conf = rest.rpartition(",")
-    return (name, url, conf) if comma and conf.endswith(".conf") else (name, rest, None)
+    if not (comma and conf.endswith(".conf")):
+        url, conf = rest, ""
+    return _Address(service, url, conf or None, label or None)
 
 
 def _require_local(parts: service_parts.Services) -> None:
@@ -229,10 +276,13 @@ def _require_local(parts: service_parts.Services) -> None:
 
 
 def _find_exit_code(items: Iterable[Item]) -> int:
-    outcomes = {item.outcome for item in items}
-    if Outcome.REFUSED in outcomes:
-        return _BLOCKERS
-    return _WARNINGS if outcomes & {Outcome.SKIPPED, Outcome.GONE} else _EQUAL
+    code = _EQUAL
+    for item in items:
+        if item.outcome is Outcome.REFUSED:
+            return _BLOCKERS
+        if item.outcome in (Outcome.SKIPPED, Outcome.GONE) or item.reason:
+            code = _WARNINGS
+    return code
 
 
 def _make_row(item: Item) -> tuple[object, ...]:
@@ -240,10 +290,27 @@ def _make_row(item: Item) -> tuple[object, ...]:
 
 
 def _describe(item: Item) -> str:
-    return item.reason or "; ".join(
+    if item.outcome is Outcome.REFUSED:
+        return item.reason
+    details = [
         f"{name}: {_spell(ours)} here, {_spell(theirs)} there"
-        for name, (ours, theirs) in item.differences.items())
+        for name, values in item.differences.items()
+        for ours, theirs in (_narrow(*values),)]
+    return "; ".join([*details, *([item.reason] if item.reason else [])])
+
+
+def _narrow(ours: object, theirs: object) -> tuple[object, object]:
+    """Return the parts of two values that differ."""
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        names = {name for name in (*ours, *theirs)
+                 if name not in ours or name not in theirs or ours[name] != theirs[name]}
+        return ({name: value for name, value in ours.items() if name in names},
+                {name: value for name, value in theirs.items() if name in names})
+    if isinstance(ours, tuple) and isinstance(theirs, tuple):
+        return ([value for value in ours if value not in theirs],
+                [value for value in theirs if value not in ours])
+    return ours, theirs
 
 
 def _spell(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=dataclasses.asdict)

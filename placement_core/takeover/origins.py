@@ -15,6 +15,12 @@ _copied = tables.copied_records
 
 _OF_SOURCE = sa.select(_copied.c.kind, _copied.c.record_id).where(
     _copied.c.source == sa.bindparam("of_source"))
+_OF_OTHERS = sa.select(_copied.c.source, _copied.c.kind, _copied.c.record_id).where(
+    _copied.c.source != sa.bindparam("of_source"),
+    _copied.c.kind.in_(sa.bindparam("kinds", expanding=True)))
+_OTHERS_WITH = sa.select(_copied.c.source).where(
+    _copied.c.source != sa.bindparam("of_source"), _copied.c.kind == sa.bindparam("of_kind"),
+    _copied.c.record_id == sa.bindparam("of_record")).limit(1)
 _INSERT = sa.insert(_copied).inline()
 _DELETE = sa.delete(_copied).where(
     _copied.c.source == sa.bindparam("of_source"), _copied.c.kind == sa.bindparam("of_kind"),
@@ -29,6 +35,26 @@ def list_copied(ctx: Context, source: str, kinds: Sequence[str]) -> Mapping[str,
         for row in session.execute(_OF_SOURCE, {"of_source": source}):
             copied.setdefault(row.kind, set()).add(row.record_id)
     return copied
+
+
+@db.retry_writes
+def list_owners(
+    ctx: Context, source: str, kinds: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Return what was copied from other sources: {kind: {id: the source}}."""
+    owners: dict[str, dict[str, str]] = {kind: {} for kind in kinds}
+    if kinds:
+        with db.read_once(ctx) as session:
+            for row in session.execute(
+                    _OF_OTHERS, {"of_source": source, "kinds": list(kinds)}):
+                owners[row.kind][row.record_id] = row.source
+    return owners
+
+
+def is_shared(session: Session, source: str, kind: str, id_: str) -> bool:
+    """Say whether a record was copied from another source, too."""
+    return session.execute(_OTHERS_WITH, {
+        "of_source": source, "of_kind": kind, "of_record": id_}).first() is not None
 
 
 def remember(session: Session, source: str, kind: str, ids: Iterable[str]) -> None:

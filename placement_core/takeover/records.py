@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import types
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -11,9 +12,19 @@ from typing import Any
 REGION, SERVICE, ENDPOINT, DOMAIN, PROJECT = (
     "region", "service", "endpoint", "domain", "project")
 REGISTERED_LIMIT, LIMIT, USER_LIMIT = "registered limit", "limit", "user limit"
+RESOURCE_CLASS, TRAIT, PROVIDER, CONSUMER = (
+    "resource class", "trait", "resource provider", "consumer")
 
 #: The fields of a record, by name.
 Fields = Mapping[str, Any]
+
+
+def pluralize(kind: str) -> str:
+    """Return what several records of a kind are called."""
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+
+
+_NONE: Mapping[str, Any] = types.MappingProxyType({})
 
 
 class Outcome(enum.StrEnum):
@@ -39,19 +50,21 @@ class Record:
     """A record of a source that is to be ours.
 
     :ivar name: what people call it.
+    :ivar remark: what is odd about it there, though it can be copied.
     """
 
     kind: str
     id: str
     name: str
     fields: Fields
+    remark: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Item:
     """A record of a source, and what becomes of it.
 
-    :ivar reason: why, if it is skipped or refused.
+    :ivar reason: why, if it is skipped or refused; otherwise the remark about it.
     :ivar differences: {field: (ours, the source's)}, if it is updated.
     :ivar record: what is to be ours; None if nothing is.
     """
@@ -61,7 +74,7 @@ class Item:
     name: str
     outcome: Outcome
     reason: str = ""
-    differences: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
+    differences: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=lambda: _NONE)
     record: Record | None = None
 
 
@@ -85,8 +98,10 @@ class Surroundings:
         none, or several.
     :ivar region_id: the region whose limits count, if one does.
     :ivar project_ids: all projects.
+    :ivar dialect: of our database.
     """
 
     service_id: str | None
     region_id: str | None
     project_ids: Collection[str]
+    dialect: str = ""

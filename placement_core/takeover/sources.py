@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import os
 import urllib.parse
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import sqlalchemy as sa
 
@@ -35,12 +36,46 @@ class Source:
     :ivar kinds: the kinds of records that it has.
     :ivar schema: the Alembic revisions of its schema that are known.
     :ivar read: returns all of it, as it is to be in its surroundings here.
+    :ivar label: tells it from others of the same service, of which each has its own records.
+    :ivar own_kinds: the kinds of which no other source may have the same record.
+    :ivar looks_around: whether it needs to know what is here; otherwise the surroundings are
+        empty but for the dialect.
     """
 
     name: str
     kinds: Collection[str]
     schema: Collection[str]
     read: Callable[[sa.Connection, Surroundings], Contents]
+    label: str = ""
+    own_kinds: Sequence[str] = ()
+    looks_around: bool = False
+
+    @property
+    def origin(self) -> str:
+        """Return under which name it is remembered where records come from."""
+        return f"{self.name}@{self.label}" if self.label else self.name
+
+
+#: How long a label may be: ``copied_records.source`` has 32 characters.
+LONGEST_LABEL = 20
+
+
+def make_label(url: str) -> str:
+    """Return a label for the database of a URL: its host and name, or a digest of both.
+
+    The same for all users, drivers and options. What is no URL has none: ``read`` says so.
+    """
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        return ""
+    host = parsed.host or ""
+    if parsed.port:
+        host += f":{parsed.port}"
+    text = f"{host}/{parsed.database or ''}" if host else os.path.abspath(parsed.database or "")
+    if len(text) <= LONGEST_LABEL:
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()[:LONGEST_LABEL]
 
 
 def read(source: Source, url: str, surroundings: Surroundings) -> Contents:

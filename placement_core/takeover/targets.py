@@ -21,9 +21,13 @@ class Target(abc.ABC):
     """Our records of a kind. Methods join the transaction of ``ctx`` if there is one.
 
     :ivar kind: theirs.
+    :ivar batch: how many records one transaction writes.
+    :ivar replaces: whether ``create`` also makes those that are here what they are to be.
     """
 
     kind: str
+    batch: int = 100
+    replaces: bool = False
 
     @abc.abstractmethod
     def read(self, ctx: Context) -> Mapping[str, Fields]:
@@ -31,7 +35,7 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def create(self, ctx: Context, new: Sequence[Record]) -> None:
-        """Create some, or none.
+        """Create some, or none; if it ``replaces``, update those that are here.
 
         :raises errors.Error: one cannot be created.
         """

@@ -46,3 +46,57 @@ class TestCompare(base.TestCase):
              ("a", Outcome.GONE, ""), ("c", Outcome.GONE, "")],
             self.compare(present=present, left=left,
                          copied={records.DOMAIN: ["a", "b", "c", "deleted here"]}))
+
+
+class TestComparePlacement(base.TestCase):
+    def provider(self, id_, name, parent=None):
+        return Record(records.PROVIDER, id_, name, {"name": name, "parent": parent})
+
+    def consumer(self, id_, *providers):
+        return Record(records.CONSUMER, id_, id_, {
+            "allocations": {provider: {"VCPU": 1} for provider in providers}})
+
+    def compare(self, *wanted, present=(), owners=None, left=(), copied=None):
+        items = comparison.compare(
+            Contents(wanted, left),
+            {records.PROVIDER: {each.id: each.fields for each in present}}, copied or {},
+            {records.PROVIDER: owners or {}})
+        return [(item.id, item.outcome, item.reason) for item in items]
+
+    def test_a_remark_goes_with_its_record(self):
+        odd = Record(records.PROVIDER, "a", "a", {"name": "a", "parent": None}, "it is odd")
+        for present, outcome in (((), Outcome.CREATE), ((odd,), Outcome.EQUAL),
+                                 ((self.provider("a", "b"),), Outcome.UPDATE)):
+            self.assertEqual([("a", outcome, "it is odd")], self.compare(odd, present=present))
+
+    def test_what_was_copied_from_another_source(self):
+        self.assertEqual(
+            [("a", Outcome.REFUSED, "it was copied from east, and is never merged"),
+             ("c", Outcome.REFUSED, "its resource provider a is refused"),
+             ("d", Outcome.CREATE, "")],
+            self.compare(self.provider("a", "a"), self.consumer("c", "b", "a"),
+                         self.consumer("d", "b"), present=[self.provider("a", "a")],
+                         owners={"a": "east", "b": "east"}))
+
+    def test_what_belongs_to_one_that_is_refused_there(self):
+        left = [Item(records.PROVIDER, "a", "", Outcome.REFUSED, "it has no name")]
+        self.assertEqual(
+            [("b", Outcome.REFUSED, "its parent a is refused"),
+             ("c", Outcome.REFUSED, "its resource provider b is refused"),
+             ("a", Outcome.REFUSED, "it has no name")],
+            self.compare(self.provider("b", "b", "a"), self.consumer("c", "b"), left=left))
+
+    def test_a_name_that_is_free_once_its_provider_is_renamed(self):
+        self.assertEqual(
+            [("b", Outcome.CREATE, ""), ("a", Outcome.UPDATE, "")],
+            self.compare(self.provider("b", "host"), self.provider("a", "old"),
+                         present=[self.provider("a", "host")]))
+
+    def test_the_deepest_that_are_gone_come_last(self):
+        """They are deleted from the end."""
+        present = [self.provider("c", "c"), self.provider("b", "b", "c"),
+                   self.provider("a", "a", "b"), self.provider("d", "d")]
+        self.assertEqual(
+            ["c", "d", "b", "a"],
+            [id_ for id_, _, _ in self.compare(
+                present=present, copied={records.PROVIDER: ["a", "b", "c", "d"]})])

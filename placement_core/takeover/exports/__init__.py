@@ -1,0 +1,1 @@
+"""Rows of other services' tables, made of our records: the way back."""
