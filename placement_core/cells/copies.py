@@ -199,7 +199,7 @@ def _read_cell_ids(session: Session) -> dict[str, int]:
 
 
 def _read_pages(
-    ctx: Context, id_column: sa.Column[int], uuid_column: sa.Column[str]
+    ctx: Context, id_column: sa.Column[Any], uuid_column: sa.Column[Any]
 ) -> Iterator[Sequence[str]]:
     statement = (
         sa.select(id_column.label("id"), uuid_column.label("uuid"))

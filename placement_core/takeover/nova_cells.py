@@ -177,9 +177,9 @@ def _read_chunks(
 ) -> Iterator[Sequence[_Row]]:
     """Yield the rows of a table, in the order of their ids."""
     after = 0
-    while rows := connection.execute(
+    while rows := [dict(row) for row in connection.execute(
             sa.select(table).where(table.c.id > after).order_by(table.c.id)
-            .limit(_CHUNK)).mappings().all():
+            .limit(_CHUNK)).mappings()]:
         yield rows
         after = rows[-1]["id"]
 
