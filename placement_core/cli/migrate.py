@@ -12,7 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from placement_core import services as service_parts
 from placement_core.cli import base
 from placement_core.context import Context
-from placement_core.takeover import copying, keystone, nova_quotas, records, sources, targets
+from placement_core.takeover import (
+    blazar,
+    blazar_targets,
+    copying,
+    keystone,
+    nova_quotas,
+    records,
+    sources,
+    targets,
+)
 from placement_core.takeover.errors import NowhereToCopy
 from placement_core.takeover.records import Contents, Item, Outcome, Record, Surroundings
 from placement_core.takeover.sources import Source
@@ -30,10 +39,16 @@ def _make_nova_api(conf: str | None) -> Source:
         nova_quotas.read, defaults=nova_quotas.read_defaults(conf)))
 
 
+def _make_blazar(_conf: str | None) -> Source:
+    return Source(blazar.SOURCE, blazar.KINDS, blazar.SCHEMA, blazar.read)
+
+
 #: What can be taken over, by the name of the service that has it: makes the source, with the path
 #: of the service's configuration, if it is given.
 _SOURCES: Mapping[str, Callable[[str | None], Source]] = {
-    "keystone": _make_keystone, "nova-api": _make_nova_api}
+    "keystone": _make_keystone, "nova-api": _make_nova_api, "blazar": _make_blazar}
+
+_LIMIT_KINDS = frozenset({records.REGISTERED_LIMIT, records.LIMIT, records.USER_LIMIT})
 
 #: What is read: (the name of a service, the URL of its database, the path of its configuration).
 _Address = tuple[str, str, str | None]
@@ -70,7 +85,7 @@ class _Here:
         earlier: list[Record] = []
         for name, url, conf in addresses:
             source = _SOURCES[name](conf)
-            contents = sources.read(source, url, self._look_around(earlier))
+            contents = sources.read(source, url, self._look_around(source, earlier))
             yield source, contents, earlier
             earlier += contents.records
 
@@ -81,7 +96,7 @@ class _Here:
             for item in copying.check(
                 self.ctx, source.name, contents, self.list_targets(source), earlier)]
 
-    def _look_around(self, earlier: Sequence[Record]) -> Surroundings:
+    def _look_around(self, source: Source, earlier: Sequence[Record]) -> Surroundings:
         """Return what is here, and what sources have that were read earlier."""
         options, catalog = self.parts.conf.quota, self.parts.catalog
         service_ids = {service.id for service in catalog.services(
@@ -92,7 +107,9 @@ class _Here:
         project_ids |= {record.id for record in earlier if record.kind == records.PROJECT}
         return Surroundings(
             service_ids.pop() if len(service_ids) == 1 else None, options.region or None,
-            project_ids)
+            project_ids,
+            blazar_targets.read_providers(self.ctx) if records.HOST in source.kinds else {},
+            self.parts.reservation_plugins)
 
 
 class _Migration(base.Checker):
@@ -114,17 +131,21 @@ class _Migration(base.Checker):
     @contextlib.contextmanager
     def _open(self, parsed_args: argparse.Namespace) -> Iterator[_Here]:
         with self.parts(parsed_args) as (parts, ctx):
-            _require_local(parts)
-            yield _Here(parts, ctx, targets.list_targets(parts.catalog, parts.model))
+            if any(_LIMIT_KINDS & set(_SOURCES[name](conf).kinds)
+                   for name, _, conf in parsed_args.sources):
+                _require_local(parts)
+            yield _Here(parts, ctx, [
+                *targets.list_targets(parts.catalog, parts.model),
+                *blazar_targets.list_targets()])
 
     def _list(self, parsed_args: argparse.Namespace, items: Sequence[Item]) -> Rows:
         """Return the rows of items; for people, only those to look at, below the counts."""
         if parsed_args.formatter != base.TABLE or not items:
             return _COLUMNS, [_make_row(item) for item in items]
         for kind, counts in copying.count_outcomes(items).items():
-            self.say(f"{kind + 's':18} " + ", ".join(
+            self.say(f"{records.name_many(kind):18} " + ", ".join(
                 f"{count} {outcome}" for outcome, count in counts.items() if count))
-        noteworthy = [item for item in items if item.outcome in _NOTEWORTHY]
+        noteworthy = [item for item in items if item.outcome in _NOTEWORTHY or item.reason]
         return (_COLUMNS if noteworthy else ()), [_make_row(item) for item in noteworthy]
 
 
@@ -136,8 +157,8 @@ class CheckMigration(_Migration):
     source any more), skipped (it means nothing in the source either), refused (it cannot be
     copied as it is); for people, what is created or equal is only counted.
 
-    Exit code 0: everything can be copied. 1: something is skipped or gone. 2: something is
-    refused. 255: the check did not run.
+    Exit code 0: everything can be copied. 1: something is skipped, gone, or has details that say
+    what it was in the source. 2: something is refused. 255: the check did not run.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -228,11 +249,12 @@ def _require_local(parts: service_parts.Services) -> None:
             "limits", "[limits] driver", parts.conf.limits.driver, "local")
 
 
-def _find_exit_code(items: Iterable[Item]) -> int:
+def _find_exit_code(items: Sequence[Item]) -> int:
     outcomes = {item.outcome for item in items}
     if Outcome.REFUSED in outcomes:
         return _BLOCKERS
-    return _WARNINGS if outcomes & {Outcome.SKIPPED, Outcome.GONE} else _EQUAL
+    noted = any(item.reason for item in items)
+    return _WARNINGS if noted or outcomes & {Outcome.SKIPPED, Outcome.GONE} else _EQUAL
 
 
 def _make_row(item: Item) -> tuple[object, ...]:
@@ -240,9 +262,22 @@ def _make_row(item: Item) -> tuple[object, ...]:
 
 
 def _describe(item: Item) -> str:
-    return item.reason or "; ".join(
-        f"{name}: {_spell(ours)} here, {_spell(theirs)} there"
-        for name, (ours, theirs) in item.differences.items())
+    return "; ".join([*([item.reason] if item.reason else []), *(
+        f"{place}: {_spell(ours)} here, {_spell(theirs)} there"
+        for name, pair in item.differences.items()
+        for place, ours, theirs in _list_differences(name, *pair))])
+
+
+def _list_differences(
+    name: str, ours: object, theirs: object
+) -> Iterator[tuple[str, object, object]]:
+    """Yield what differs in a field, down to the parts of a field that has some."""
+    if not isinstance(ours, Mapping) or not isinstance(theirs, Mapping):
+        yield name, ours, theirs
+        return
+    for key in dict.fromkeys((*ours, *theirs)):
+        if ours.get(key) != theirs.get(key):
+            yield from _list_differences(f"{name}.{key}", ours.get(key), theirs.get(key))
 
 
 def _spell(value: object) -> str:

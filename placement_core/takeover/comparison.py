@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from placement_core.takeover import records
 from placement_core.takeover.records import Contents, Fields, Item, Outcome, Record
@@ -15,6 +16,8 @@ _UNIQUE: Mapping[str, Sequence[str]] = {
     records.REGISTERED_LIMIT: _RESOURCE,
     records.LIMIT: (*_RESOURCE, "project_id", "domain_id"),
     records.USER_LIMIT: (*_RESOURCE, "project_id", "user_id"),
+    records.HOST_PROPERTY: ("name",),
+    records.HOST: ("name",),
 }
 #: The fields that name a record of another kind.
 _REFERENCES: Mapping[str, Mapping[str, str]] = {
@@ -23,20 +26,24 @@ _REFERENCES: Mapping[str, Mapping[str, str]] = {
     records.USER_LIMIT: {"project_id": records.PROJECT},
 }
 
-#: {kind: {id: fields}}.
+#: {kind: {id: fields}}. Ours may have more fields than the source's.
 Present = Mapping[str, Mapping[str, Fields]]
+#: Says why fields of one of our records cannot be changed so, or "": (ours, changes).
+FindObstacle = Callable[[Fields, Fields], str]
 
 
 def compare(
-    contents: Contents, present: Present, copied: Mapping[str, Collection[str]]
+    contents: Contents, present: Present, copied: Mapping[str, Collection[str]],
+    obstacles: Mapping[str, FindObstacle] = MappingProxyType({}),
 ) -> list[Item]:
     """Return each record of the source with what a copy would make of it.
 
     :param present: ours.
     :param copied: what was copied earlier: {kind: ids}.
+    :param obstacles: by kind, what says why one of ours cannot be changed.
     """
     wanted_ids: dict[str, set[str]] = {}
-    comparison = _Comparison(present)
+    comparison = _Comparison(present, obstacles)
     items = [comparison.compare(record) for record in contents.records]
     for item in (*items, *contents.left):
         if item.outcome is not Outcome.SKIPPED:  # what is refused means something there, too
@@ -50,8 +57,9 @@ class _Comparison:
     :ivar refused: {kind: ids} of those that cannot be copied.
     """
 
-    def __init__(self, present: Present) -> None:
+    def __init__(self, present: Present, obstacles: Mapping[str, FindObstacle]) -> None:
         self._present = present
+        self._obstacles = obstacles
         #: {(kind, values of its unique fields): id}.
         self._taken = {
             (kind, *(fields[name] for name in names)): id_
@@ -62,17 +70,26 @@ class _Comparison:
     def compare(self, record: Record) -> Item:
         ours = self._present.get(record.kind, {}).get(record.id)
         if ours is not None:
-            differences = {name: (ours[name], value) for name, value in record.fields.items()
-                           if ours[name] != value}
-            return Item(
-                record.kind, record.id, record.name,
-                Outcome.UPDATE if differences else Outcome.EQUAL, differences=differences,
-                record=record)
+            return self._compare_fields(record, ours)
         reason = self._find_obstacle(record)
         if reason:
             self.refused.setdefault(record.kind, set()).add(record.id)
             return Item(record.kind, record.id, record.name, Outcome.REFUSED, reason)
-        return Item(record.kind, record.id, record.name, Outcome.CREATE, record=record)
+        return Item(record.kind, record.id, record.name, Outcome.CREATE,
+                    "; ".join(record.notes), record=record)
+
+    def _compare_fields(self, record: Record, ours: Fields) -> Item:
+        differences = {name: (ours[name], value) for name, value in record.fields.items()
+                       if ours[name] != value}
+        find_obstacle = self._obstacles.get(record.kind)
+        if differences and find_obstacle is not None:
+            reason = find_obstacle(ours, {name: value for name, (_, value) in differences.items()})
+            if reason:
+                return Item(record.kind, record.id, record.name, Outcome.REFUSED, reason)
+        return Item(
+            record.kind, record.id, record.name,
+            Outcome.UPDATE if differences else Outcome.EQUAL, "; ".join(record.notes),
+            differences=differences, record=record)
 
     def _find_obstacle(self, record: Record) -> str:
         """Say why a record cannot be created here; "": it can."""
@@ -87,6 +104,9 @@ class _Comparison:
             id_ = record.fields[name]
             if id_ is not None and id_ in self.refused.get(kind, ()):
                 return f"its {name.removesuffix('_id')} {id_} is refused"
+        for kind, id_ in record.references:
+            if id_ in self.refused.get(kind, ()):
+                return f"its {kind} {id_} is refused"
         return ""
 
 
@@ -98,6 +118,7 @@ def _list_gone(
     for kind in reversed(list(copied)):
         ours = present.get(kind, {})
         for id_ in sorted(copied[kind]):
-            if id_ in ours and id_ not in wanted_ids.get(kind, ()):
+            if (id_ in ours and id_ not in wanted_ids.get(kind, ())
+                    and not ours[id_].get("deleted")):
                 name = ours[id_].get("name") or ours[id_].get("resource_name") or ""
                 yield Item(kind, id_, name, Outcome.GONE)

@@ -13,8 +13,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from placement_core import db, errors
 from placement_core.context import Context
 from placement_core.takeover import origins
-from placement_core.takeover.comparison import compare
-from placement_core.takeover.records import Contents, Fields, Item, Outcome, Record
+from placement_core.takeover.comparison import FindObstacle, compare
+from placement_core.takeover.records import (
+    Contents,
+    Fields,
+    Item,
+    Outcome,
+    Record,
+    name_many,
+)
 from placement_core.takeover.targets import Target
 
 #: Called with (what is copied, how much is done, how much there is).
@@ -38,7 +45,8 @@ def check(
         if record.kind in present:
             present[record.kind].setdefault(record.id, record.fields)
     return compare(
-        _choose(contents, kinds), present, origins.list_copied(ctx, source, kinds))
+        _choose(contents, kinds), present, origins.list_copied(ctx, source, kinds),
+        _find_obstacles(targets))
 
 
 def diff(ctx: Context, contents: Contents, targets: Sequence[Target]) -> list[Item]:
@@ -49,6 +57,10 @@ def diff(ctx: Context, contents: Contents, targets: Sequence[Target]) -> list[It
         {kind: records.keys() for kind, records in present.items()})
     return [item for item in items
             if item.outcome in (Outcome.CREATE, Outcome.UPDATE, Outcome.GONE)]
+
+
+def _find_obstacles(targets: Iterable[Target]) -> dict[str, FindObstacle]:
+    return {target.kind: target.find_obstacle for target in targets}
 
 
 def _choose(contents: Contents, kinds: Collection[str]) -> Contents:
@@ -72,7 +84,8 @@ def copy(
     """
     by_kind: dict[str, list[Item]] = {target.kind: [] for target in targets}
     copied = origins.list_copied(ctx, source, list(by_kind))
-    for item in compare(_choose(contents, list(by_kind)), _read(ctx, targets), copied):
+    for item in compare(_choose(contents, list(by_kind)), _read(ctx, targets), copied,
+                        _find_obstacles(targets)):
         by_kind[item.kind].append(item)
     copier = _Copier(ctx, source, pace, copied)
     done: dict[str, list[Item]] = {}
@@ -88,7 +101,7 @@ def copy(
         results = done.setdefault(target.kind, [])
         for number, item in enumerate(copier.copy_all(target, items), 1):
             results.append(item)
-            report(f"{target.kind}s", number, len(items))
+            report(name_many(target.kind), number, len(items))
         copier.adopt(target, items)
     return [item for target in targets for item in done[target.kind]]
 

@@ -31,3 +31,30 @@ class ImmutableField(errors.Conflict):
     def __init__(self, kind: str, id_: str, field: str) -> None:
         super().__init__(
             f"The {kind} {id_} differs from the source's in {field}, which cannot be changed.")
+
+
+class StillUsed(errors.Conflict):
+    """A record cannot be deleted, because others need it."""
+
+    code = "takeover.still_used"
+
+    def __init__(self, kind: str, id_: str, users: str) -> None:
+        super().__init__(f"The {kind} {id_} cannot be deleted: {users} it.")
+
+
+class NotHere(errors.Conflict):
+    """A record needs another one that is not here."""
+
+    code = "takeover.not_here"
+
+    def __init__(self, kind: str, id_: str, missing: str) -> None:
+        super().__init__(f"The {kind} {id_} cannot be copied: {missing} is not here.")
+
+
+class ChangedHere(errors.Conflict):
+    """A record has been changed here since it was copied."""
+
+    code = "takeover.changed_here"
+
+    def __init__(self, kind: str, id_: str, why: str) -> None:
+        super().__init__(f"The {kind} {id_} stays as it is: {why}.")

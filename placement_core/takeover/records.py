@@ -7,10 +7,19 @@ import enum
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from placement_core.plugin_api.reservations import ReservationPlugin, Size
+
 #: Kinds of records.
 REGION, SERVICE, ENDPOINT, DOMAIN, PROJECT = (
     "region", "service", "endpoint", "domain", "project")
 REGISTERED_LIMIT, LIMIT, USER_LIMIT = "registered limit", "limit", "user limit"
+HOST_PROPERTY, HOST, LEASE = "host property", "host", "lease"
+
+
+def name_many(kind: str) -> str:
+    """Return what several records of a kind are called."""
+    return f"{kind[:-1]}ies" if kind.endswith("ty") else f"{kind}s"
+
 
 #: The fields of a record, by name.
 Fields = Mapping[str, Any]
@@ -39,19 +48,24 @@ class Record:
     """A record of a source that is to be ours.
 
     :ivar name: what people call it.
+    :ivar notes: what people are to know of it, although it can be copied.
+    :ivar references: (kind, id) of the records that have to be here before it, in addition to
+        those that its fields name.
     """
 
     kind: str
     id: str
     name: str
     fields: Fields
+    notes: Sequence[str] = ()
+    references: Sequence[tuple[str, str]] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Item:
     """A record of a source, and what becomes of it.
 
-    :ivar reason: why, if it is skipped or refused.
+    :ivar reason: why, if it is skipped or refused; otherwise the notes on it.
     :ivar differences: {field: (ours, the source's)}, if it is updated.
     :ivar record: what is to be ours; None if nothing is.
     """
@@ -78,6 +92,17 @@ class Contents:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class RootProvider:
+    """The root of a tree of resource providers.
+
+    :ivar size: what the inventories of its tree add up to.
+    """
+
+    uuid: str
+    size: Size
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Surroundings:
     """What is here, or will be, when a source is copied.
 
@@ -85,8 +110,13 @@ class Surroundings:
         none, or several.
     :ivar region_id: the region whose limits count, if one does.
     :ivar project_ids: all projects.
+    :ivar providers: the roots of the trees of resource providers, by name.
+    :ivar reservation_plugins: those that are installed, by resource type.
     """
 
     service_id: str | None
     region_id: str | None
     project_ids: Collection[str]
+    providers: Mapping[str, RootProvider] = dataclasses.field(default_factory=dict)
+    reservation_plugins: Mapping[str, ReservationPlugin] = dataclasses.field(
+        default_factory=dict)

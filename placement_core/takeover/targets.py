@@ -36,6 +36,10 @@ class Target(abc.ABC):
         :raises errors.Error: one cannot be created.
         """
 
+    def find_obstacle(self, ours: Fields, changes: Fields) -> str:
+        """Say why fields of one, as ``read`` returned it, cannot be changed; "": they can."""
+        return ""
+
     @abc.abstractmethod
     def update(self, ctx: Context, id_: str, changes: Fields) -> None:
         """Change fields of one.

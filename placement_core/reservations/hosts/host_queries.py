@@ -36,6 +36,8 @@ _ROWS = sa.select(
     _hosts.c.reservation_provider_id, clock.now().label("read_at"))
 _BY_ID = _ROWS.where(_hosts.c.id == sa.bindparam("of_id"))
 _BY_NAME = _ROWS.where(_hosts.c.name == sa.bindparam("of_name"))
+_NUMBER_BY_PROVIDER = sa.select(_hosts.c.id).where(
+    _hosts.c.provider_uuid == sa.bindparam("of_provider"))
 _CAPABILITIES = (
     sa.select(_values.c.computehost_id, _names.c.property_name, _values.c.capability_value)
     .join(_names, _names.c.id == _values.c.property_id)
@@ -64,7 +66,7 @@ def get(ctx: Context, host_id: str) -> Host:
 
     :raises HostNotFound:
     """
-    return _read_one(ctx, _BY_ID, {"of_id": parse_id(host_id)}, host_id)
+    return _read_one(ctx, _BY_ID, {"of_id": find_number(ctx, host_id)}, host_id)
 
 
 def find(ctx: Context, name_or_id: str) -> Host:
@@ -106,7 +108,7 @@ def list_allocations(
         if host_id is None:
             hosts, read_at = _page(session, None, None)
         else:
-            row = read_row(session, parse_id(host_id))
+            row = read_row(session, find_number(ctx, host_id))
             hosts, read_at = [build_hosts(session, [row])[0]], row.read_at
         if not all(texts.is_storable(id_) for id_ in (lease_id, reservation_id) if id_):
             return hosts, []
@@ -133,11 +135,20 @@ def list_allocations(
 # Rows --------------------------------------------------------------------------------
 
 
-def parse_id(host_id: str) -> int:
+@db.retry_writes
+def find_number(ctx: Context, host_id: str) -> int:
     """Return a host's id as a number.
 
-    :raises HostNotFound: it is no number, or too large.
+    :param host_id: that number, or the uuid of its resource provider: nova knows hosts by that,
+        so clouds have scripts with it.
+    :raises HostNotFound: it is neither, or too large.
     """
+    if lease_rows.is_id(host_id):
+        with db.read_once(ctx) as session:
+            number: int | None = session.execute(
+                _NUMBER_BY_PROVIDER, {"of_provider": host_id}).scalar()
+        if number is not None:
+            return number
     if host_id.isascii() and host_id.isdigit() and len(host_id) <= len(str(_LARGEST_ID)):
         number = int(host_id)
         if number <= _LARGEST_ID:

@@ -123,7 +123,7 @@ class HostRegistry:
         if reason is not None:
             _check_reason(reason)
         host, affects_leases = _change(
-            ctx, host_queries.parse_id(host_id), values, name, reservable, reason)
+            ctx, host_queries.find_number(ctx, host_id), values, name, reservable, reason)
         if affects_leases:
             try:
                 self._healing.heal(ctx)
@@ -139,7 +139,7 @@ class HostRegistry:
         :raises HostNotFound:
         :raises HostInUse: leases have it now or later, or it has allocations.
         """
-        _remove(ctx, host_queries.parse_id(host_id), self._provisioner)
+        _remove(ctx, host_queries.find_number(ctx, host_id), self._provisioner)
 
 
 # Transactions ------------------------------------------------------------------------
@@ -158,11 +158,12 @@ def _register(
             root = lookups.get_provider(session, candidate.provider_uuid)
         except placement_errors.ProviderNotFound:
             raise UnknownHost(candidate.name) from None
-        _check_not_registered(session, root.id, candidate.name)
-        tree = _lock_tree(session, root.id)
+        check_not_registered(session, root.id, candidate.name)
+        tree = lock_tree(session, root.id)
         _check_unused(session, tree, candidate.name)
         reserved_trees.mark(session, root.id)
-        child = providers.create(ctx, name=_child_name(candidate), parent_uuid=root.uuid)
+        child = providers.create(
+            ctx, name=choose_child_name(candidate.name, root.uuid), parent_uuid=root.uuid)
         result = session.execute(_ADD, {
             "name": candidate.name, "provider_id": root.id, "provider_uuid": root.uuid,
             "reservation_provider_id": child.id, "trust_id": trust_id,
@@ -223,7 +224,7 @@ def _remove(ctx: Context, host_id: int, provisioner: Provisioner) -> None:
         if any(occupied.host_id == host_id
                for occupied in occupancy.find(session, cleaning_seconds=0)):
             raise HostInUse(f"A lease that holds host {host.name} has yet to be ended.")
-        _check_unused(session, _lock_tree(session, row.provider_id), host.name)
+        _check_unused(session, lock_tree(session, row.provider_id), host.name)
         reserved_trees.unmark(session, row.provider_id)
         child = session.execute(_UUID, {"of_id": row.reservation_provider_id}).scalar()
         if child is not None:
@@ -268,7 +269,11 @@ def _check_reason(reason: str) -> None:
             f"Reasons that begin with {BY_MONITOR!r} are those of the monitor.", "reason")
 
 
-def _check_not_registered(session: Session, provider_id: int, name: str) -> None:
+def check_not_registered(session: Session, provider_id: int, name: str) -> None:
+    """Check that neither a name nor a provider is that of a host.
+
+    :raises HostExists:
+    """
     for row in session.execute(_KNOWN, {"of_provider": provider_id, "of_name": name}):
         if row.provider_id == provider_id:
             raise HostExists(f"{name} is in the freepool already, as host {row.id}.")
@@ -276,7 +281,7 @@ def _check_not_registered(session: Session, provider_id: int, name: str) -> None
             raise HostExists(f"Host {row.id} of the freepool is called {name} already.")
 
 
-def _lock_tree(session: Session, root_id: int) -> set[int]:
+def lock_tree(session: Session, root_id: int) -> set[int]:
     """Lock the rows of a tree of providers; return their ids."""
     tree = sizes.find_tree(session, root_id)
     locks.lock_providers(session, dict.fromkeys(tree, 0))
@@ -294,8 +299,9 @@ def _check_unused(session: Session, tree: Iterable[int], name: str) -> None:
         raise HostInUse(f"{consumers_have} allocations on {name}, or on what is nested in it.")
 
 
-def _child_name(candidate: HostCandidate) -> str:
-    name = f"reservation_{candidate.name}"
-    if len(name) <= _LONGEST_PROVIDER_NAME:
-        return name
-    return f"reservation_{candidate.provider_uuid}"
+def choose_child_name(name: str, provider_uuid: str) -> str:
+    """Return what the child provider for slots of a host is called."""
+    child_name = f"reservation_{name}"
+    if len(child_name) <= _LONGEST_PROVIDER_NAME:
+        return child_name
+    return f"reservation_{provider_uuid}"

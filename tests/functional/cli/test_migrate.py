@@ -15,7 +15,13 @@ import fixtures
 import sqlalchemy as sa
 import testtools
 
-from tests import databases, keystone_service, nova_databases
+from tests import (
+    blazar_databases,
+    blazar_rows,
+    databases,
+    keystone_service,
+    nova_databases,
+)
 from tests.functional.cli import test_commands
 
 
@@ -296,3 +302,68 @@ class TestMigrateFromNova(test_commands.CommandTestCase):
             "resource_limit: 2 here, 9 there", "resource_limit: 3 here, 9 there"], details)
         self.migrate("copy", "--execute", code=1)
         self.assertEqual([], self.migrate("diff"))
+
+
+@databases.on_each_database
+@testtools.skipUnless(blazar_databases.INSTALLED, "Blazar is not installed")
+class TestMigrateFromBlazar(test_commands.CommandTestCase):
+    kind = "sqlite"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.source = blazar_databases.empty(self.kind)
+        self.tables = blazar_databases.Tables(self.source)
+        self.addCleanup(self.tables.dispose)
+        self.run_command("db", "sync")
+        self.execute("INSERT INTO resource_providers (id, uuid, name, generation, "
+                     f"root_provider_id) VALUES (1, '{blazar_rows.new_id()}', 'c1', 0, 1)")
+        self.execute("INSERT INTO inventories (resource_provider_id, resource_class_id, total, "
+                     "reserved, min_unit, max_unit, step_size, allocation_ratio, used, capacity) "
+                     "VALUES (1, 0, 8, 0, 1, 8, 1, 1.0, 0, 8)")
+        self.lease = blazar_rows.LeaseRows().instances({"7": 2}, memory_mb=1, disk_gb=0)
+        self.execute("INSERT INTO inventories (resource_provider_id, resource_class_id, total, "
+                     "reserved, min_unit, max_unit, step_size, allocation_ratio, used, capacity) "
+                     "VALUES (1, 1, 8, 0, 1, 8, 1, 1.0, 0, 8)")
+        self.tables.insert([blazar_rows.host("7", "c1"), *self.lease])
+
+    def migrate(self, command: str, *options: str, code: int = 0) -> list[dict]:
+        return json.loads(self.run_command(
+            "migrate", command, "--from", f"blazar={self.source}", *options, "-f", "json",
+            code=code))
+
+    def test_copy(self) -> None:
+        checked = self.migrate("check")
+        self.assertEqual([("host", "7", "create"), ("lease", self.lease.id, "create")],
+                         [(row["kind"], row["id"], row["outcome"]) for row in checked])
+        self.assertEqual(checked, self.migrate("copy", "--execute"))
+        self.assertEqual([], self.migrate("diff"))
+        [lease] = json.loads(self.run_command("leases", "list", "-f", "json"))
+        self.assertEqual((self.lease.id, "PENDING"), (lease["id"], lease["status"]))
+        [host] = json.loads(self.run_command("hosts", "list", "-f", "json"))
+        self.assertEqual((7, "c1"), (host["id"], host["name"]))
+
+    def test_differences_are_small(self) -> None:
+        self.migrate("copy", "--execute")
+        self.tables.update("events", self.lease.end_id, status="DONE")
+        self.tables.update("leases", self.lease.id, degraded=True, status="ERROR")
+        [row] = self.migrate("diff", code=1)
+        self.assertEqual(
+            'status: "PENDING" here, "ERROR" there; degraded: false here, true there; events.'
+            f'{self.lease.end_id}.status: "UNDONE" here, "DONE" there', row["details"])
+
+    def test_what_people_are_to_know(self) -> None:
+        self.tables.update("leases", self.lease.id, status="UPDATING")
+        skipped = blazar_rows.LeaseRows().other("virtual:floatingip")
+        self.tables.insert(skipped)
+        printed = self.run_command(
+            "migrate", "check", "--from", f"blazar={self.source}", code=1)
+        self.assertRegex(printed, r"leases +1 create, 1 skipped\n")
+        self.assertIn("it was UPDATING; by its events it is PENDING", " ".join(printed.split()))
+        self.assertIn(skipped.id, printed)
+
+    def test_an_unknown_schema(self) -> None:
+        self.tables.rename_revision("new")
+        self.addCleanup(self.tables.rename_revision, "553383923ca0")
+        self.run_command("migrate", "check", "--from", f"blazar={self.source}", code=255)
+        self.assertEqual("blazar: the database has the schema new; this version knows "
+                         "553383923ca0\n", self.stderr)

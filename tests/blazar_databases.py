@@ -1,0 +1,143 @@
+"""Blazar's own database, made by the installed Blazar.
+
+``empty(kind)`` returns the URL of one with Blazar's schema and no rows; ``kind`` is that of
+``tests.databases``. On PostgreSQL and MariaDB, Blazar's migrations make it: one of the process's
+own, emptied each time, dropped at exit. They do not run on SQLite, so there its models make the
+tables, in a new file each time. ``insert`` writes rows with Blazar's own tables.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from tests import databases
+
+#: Whether there is one to be had.
+INSTALLED = importlib.util.find_spec("blazar") is not None
+
+_MIGRATE = "from blazar.db.migration import cli; cli.main()"
+_MODELS = """
+import sqlalchemy as sa
+from blazar.db.sqlalchemy import models
+models.Lease.metadata.create_all(sa.create_engine(URL))
+"""
+_DRIVERS = {"postgresql": "postgresql+psycopg2", "mysql": "mysql+pymysql"}
+
+_made: dict[str, sa.URL] = {}
+
+
+def empty(kind: str) -> str:
+    """Return the URL of an empty database of Blazar."""
+    if kind == "sqlite":
+        template = _made.get(kind) or _make_file()
+        copy = tempfile.mkdtemp(prefix="blazar-", dir=pathlib.Path(template.database).parent)
+        return f"sqlite:///{shutil.copy(template.database, copy)}"
+    if kind in _made:
+        _remove_rows(_made[kind])
+    else:
+        _make_database(kind)
+    return _made[kind].render_as_string(hide_password=False)
+
+
+class Tables:
+    """Blazar's tables, as they are in a database."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = sa.create_engine(url, poolclass=sa.NullPool)
+        self._metadata = sa.MetaData()
+        self._metadata.reflect(self._engine)
+
+    def dispose(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def insert(self, rows: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        """Insert rows in this order, each with the name of its table, in one transaction."""
+        with self._engine.begin() as connection:
+            for name, values in rows:
+                connection.execute(sa.insert(self._metadata.tables[name]), dict(values))
+
+    def update(self, name: str, id_: str, **values: object) -> None:
+        """Change a row."""
+        table = self._metadata.tables[name]
+        with self._engine.begin() as connection:
+            done = connection.execute(
+                sa.update(table).where(table.c.id == id_).values(**values))
+            assert done.rowcount == 1, (name, id_)
+
+    def rename_revision(self, revision: str) -> None:
+        """Say that the schema is another one."""
+        with self._engine.begin() as connection:
+            connection.execute(sa.update(sa.table(
+                "alembic_version", sa.column("version_num"))).values(version_num=revision))
+
+    def delete(self, name: str, **values: object) -> None:
+        """Delete the rows with some values."""
+        table = self._metadata.tables[name]
+        with self._engine.begin() as connection:
+            done = connection.execute(sa.delete(table).where(
+                *(table.c[column] == value for column, value in values.items())))
+            assert done.rowcount, (name, values)
+
+
+def _make_file() -> sa.URL:
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="placement-blazar-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    url = sa.make_url(f"sqlite:///{folder}/blazar.sqlite")
+    _run(f"URL = {str(url)!r}\n{_MODELS}")
+    _migrate(url, "stamp")
+    _made["sqlite"] = url
+    return url
+
+
+def _make_database(kind: str) -> None:
+    server = sa.make_url(os.environ[databases.VARIABLES[kind]]).set(drivername=_DRIVERS[kind])
+    database = f"placement_test_{os.getpid()}_blazar"
+    databases.administer(
+        server, f"DROP DATABASE IF EXISTS {database}", f"CREATE DATABASE {database}")
+    atexit.register(databases.administer, server, f"DROP DATABASE IF EXISTS {database}")
+    url = server.set(database=database)
+    if kind == "mysql":
+        url = url.update_query_dict({"charset": "utf8"})
+    _migrate(url, "upgrade")
+    _made[kind] = url
+
+
+def _migrate(url: sa.URL, command: str) -> None:
+    """Have Blazar bring its schema, or what is said of it, to the newest revision."""
+    with tempfile.TemporaryDirectory() as folder:
+        conf = pathlib.Path(folder, "blazar.conf")
+        conf.write_text(
+            f"[database]\nconnection = {url.render_as_string(hide_password=False)}\n")
+        _run(_MIGRATE, "--config-file", str(conf), command, "head")
+
+
+def _run(code: str, *arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *arguments],
+        capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode:
+        raise RuntimeError(f"Blazar did not make its schema:\n{done.stderr}")
+
+
+def _remove_rows(url: sa.URL) -> None:
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    careless = ("SET session_replication_role = replica"
+                if url.get_backend_name() == "postgresql" else "SET FOREIGN_KEY_CHECKS = 0")
+    with engine.begin() as connection:
+        connection.exec_driver_sql(careless)
+        for name in sa.inspect(connection).get_table_names():
+            if name != "alembic_version":
+                connection.execute(sa.delete(sa.table(name)))
+    engine.dispose()
