@@ -68,13 +68,13 @@ class Tables:
             for name, values in rows:
                 connection.execute(sa.insert(self._metadata.tables[name]), dict(values))
 
-    def update(self, name: str, id_: str, **values: object) -> None:
+    def update(self, table_name: str, id_: str, **values: object) -> None:
         """Change a row."""
-        table = self._metadata.tables[name]
+        table = self._metadata.tables[table_name]
         with self._engine.begin() as connection:
             done = connection.execute(
                 sa.update(table).where(table.c.id == id_).values(**values))
-            assert done.rowcount == 1, (name, id_)
+            assert done.rowcount == 1, (table_name, id_)
 
     def rename_revision(self, revision: str) -> None:
         """Say that the schema is another one."""

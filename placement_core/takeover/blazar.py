@@ -165,8 +165,8 @@ def _settle_hosts(tables: _Tables, surroundings: Surroundings) -> _Hosts:
                 "hypervisor_type", "hypervisor_version", "cpu_info", "service_name",
                 "availability_zone", "trust_id")},
             "reservable": bool(row["reservable"]), "capabilities": values,
+            # When it was changed is not: here, that changes with each lease.
             "created_at": _write(row["created_at"] or row["updated_at"] or _EPOCH),
-            "updated_at": _write(row["updated_at"]),
         }, notes)
     return hosts
 

@@ -90,11 +90,8 @@ def read_providers(ctx: Context) -> dict[str, RootProvider]:
 class _Properties(Target):
     kind = HOST_PROPERTY
 
-    @db.retry_writes
     def read(self, ctx: Context) -> Mapping[str, Fields]:
-        with db.read_once(ctx) as session:
-            return {row.id: {"name": row.property_name, "private": bool(row.private)}
-                    for row in session.execute(_PROPERTIES)}
+        return _read_properties(ctx)
 
     def create(self, ctx: Context, new: Sequence[Record]) -> None:
         with db.write(ctx) as session:
@@ -121,6 +118,13 @@ class _Properties(Target):
             session.execute(_DELETE_PROPERTY, {"of_id": id_})
 
 
+@db.retry_writes
+def _read_properties(ctx: Context) -> dict[str, Fields]:
+    with db.read_once(ctx) as session:
+        return {row.id: {"name": row.property_name, "private": bool(row.private)}
+                for row in session.execute(_PROPERTIES)}
+
+
 # Hosts -------------------------------------------------------------------------------
 
 _HOST_COLUMNS = (
@@ -144,8 +148,7 @@ class _Hosts(Target):
                 int(record.id) if _NUMBER.fullmatch(record.id) else None, fields["name"],
                 fields["provider_uuid"], {
                     **{name: fields[name] for name in _HOST_COLUMNS},
-                    "created_at": _parse_naive(fields["created_at"]),
-                    "updated_at": _parse_naive(fields["updated_at"])},
+                    "created_at": _parse(fields["created_at"]).replace(tzinfo=None)},
                 fields["capabilities"]))
 
     def find_obstacle(self, ours: Fields, changes: Fields) -> str:
@@ -161,8 +164,6 @@ class _Hosts(Target):
         if "capabilities" in changes:
             capabilities = {**dict.fromkeys(host.capabilities), **changes["capabilities"]}
         columns = {name: changes[name] for name in _HOST_COLUMNS if name in changes}
-        if "updated_at" in changes:
-            columns["updated_at"] = _parse_naive(changes["updated_at"])
         host_copies.change(ctx, host.id, columns, capabilities)
 
     def delete(self, ctx: Context, id_: str) -> None:
@@ -173,8 +174,7 @@ def _read_host(host: Host) -> Fields:
     return {
         "name": host.name, "provider_uuid": host.provider_uuid,
         **{name: getattr(host, name) for name in _HOST_COLUMNS},
-        "capabilities": dict(host.capabilities), "created_at": _write(host.created_at),
-        "updated_at": _write(host.updated_at)}
+        "capabilities": dict(host.capabilities), "created_at": _write(host.created_at)}
 
 
 # Leases ------------------------------------------------------------------------------
@@ -183,14 +183,8 @@ def _read_host(host: Host) -> Fields:
 class _Leases(Target):
     kind = LEASE
 
-    @db.retry_writes
     def read(self, ctx: Context) -> Mapping[str, Fields]:
-        spell = host_ids.read_spelling(ctx)
-        with db.read(ctx) as session:
-            spelled_ids = {row.id: spell(row.id, row.provider_uuid)
-                           for row in session.execute(_HOST_ROWS)}
-            return {stored.lease.id: _read_lease(stored, spelled_ids)
-                    for stored in lease_copies.read_all(session)}
+        return _read_leases(ctx, host_ids.read_spelling(ctx))
 
     def create(self, ctx: Context, new: Sequence[Record]) -> None:
         with db.write(ctx) as session:
@@ -225,6 +219,15 @@ class _Leases(Target):
             stored, _ = _lock_unchanged(session, id_, spell)
             _remove_slots(ctx, session, stored)
             lease_copies.remove(session, id_)
+
+
+@db.retry_writes
+def _read_leases(ctx: Context, spell: host_ids.Spell) -> dict[str, Fields]:
+    with db.read(ctx) as session:
+        spelled_ids = {row.id: spell(row.id, row.provider_uuid)
+                       for row in session.execute(_HOST_ROWS)}
+        return {stored.lease.id: _read_lease(stored, spelled_ids)
+                for stored in lease_copies.read_all(session)}
 
 
 def _lock_unchanged(
@@ -387,7 +390,3 @@ def _parse(text: str) -> datetime.datetime:
 
 def _parse_optional(text: str | None) -> datetime.datetime | None:
     return None if text is None else _parse(text)
-
-
-def _parse_naive(text: str | None) -> datetime.datetime | None:
-    return None if text is None else datetime.datetime.fromisoformat(text)

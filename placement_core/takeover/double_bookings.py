@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from placement_core.plugin_api.reservations import Size
@@ -64,11 +65,10 @@ def find(
 def _find_on_host(bookings: Sequence[Booking], size: Size) -> dict[str, Overbooking]:
     overbooked: dict[str, Overbooking] = {}
     present: list[Booking] = []
-    for booking in sorted(bookings, key=lambda booking: booking.start_at):
-        at = booking.start_at
+    in_order = sorted(bookings, key=lambda booking: booking.start_at)
+    for at, starting in itertools.groupby(in_order, key=lambda booking: booking.start_at):
         # Who ends at the moment in which another one starts is not in its way.
-        present = [other for other in present if other.end_at > at]
-        present.append(booking)
+        present = [*(other for other in present if other.end_at > at), *starting]
         if not _fit(present, size):
             for one in present:
                 overbooked.setdefault(one.lease_id, Overbooking(

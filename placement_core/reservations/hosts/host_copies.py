@@ -108,9 +108,7 @@ def change(
         revisions.increment(session, revisions.POOL)
         host_capabilities.put(session, host_id, capabilities)
         if fields:
-            session.execute(_CHANGE.values(
-                **{"updated_at": _hosts.c.updated_at, **_build_columns(fields)}),
-                {"of_id": host_id})
+            session.execute(_CHANGE.values(**_build_columns(fields)), {"of_id": host_id})
 
 
 def remove(ctx: Context, host_id: int) -> None:

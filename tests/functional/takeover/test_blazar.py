@@ -99,17 +99,20 @@ class TestCopy(BlazarTestCase):
         dice = random.Random(19)
         remember, kills = origins.remember, 0
 
-        def maybe_die(*arguments: object) -> None:
+        def die_before_commit(*arguments: object) -> None:
+            remember(*arguments)
             if dice.random() < 0.3:
                 raise _Killed
-            if arguments and not isinstance(arguments[0], str):
-                remember(*arguments)
+
+        def die_after_commit(*_: object) -> None:
+            if dice.random() < 0.03:
+                raise _Killed
 
         with mock.patch.object(copying, "_BATCH", 3):
             for _ in range(200):
                 try:
-                    with mock.patch.object(origins, "remember", maybe_die):
-                        self.copy(report=maybe_die)
+                    with mock.patch.object(origins, "remember", die_before_commit):
+                        self.copy(report=die_after_commit)
                 except _Killed:
                     kills += 1
                     continue

@@ -111,8 +111,7 @@ class TestHosts(SettleTestCase):
             "name": "c1", "provider_uuid": _UUIDS["c1"], "hypervisor_type": "QEMU",
             "hypervisor_version": 2_010_001, "cpu_info": None, "service_name": "c1",
             "availability_zone": "az", "trust_id": "t", "reservable": False,
-            "capabilities": {}, "created_at": "2030-01-02T03:04:05",
-            "updated_at": "2031-03-01T12:00:00"}, self.hosts()["1"].fields)
+            "capabilities": {}, "created_at": "2030-01-02T03:04:05"}, self.hosts()["1"].fields)
 
     def test_capabilities(self) -> None:
         self.add(blazar_rows.host_property("p1", "gpu"),
