@@ -26,6 +26,9 @@ from tests import databases
 #: Whether there is one to be had.
 INSTALLED = importlib.util.find_spec("blazar") is not None
 
+#: Migrations are one transaction, in which the next one looks at tables by another connection.
+#: PostgreSQL shows it nothing unless those before it were committed.
+_STEPS = ("ba75b766b64e", "head")
 _MIGRATE = "from blazar.db.migration import cli; cli.main()"
 _MODELS = """
 import sqlalchemy as sa
@@ -96,7 +99,7 @@ def _make_file() -> sa.URL:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     url = sa.make_url(f"sqlite:///{folder}/blazar.sqlite")
     _run(f"URL = {str(url)!r}\n{_MODELS}")
-    _migrate(url, "stamp")
+    _migrate(url, "stamp", "head")
     _made["sqlite"] = url
     return url
 
@@ -110,17 +113,18 @@ def _make_database(kind: str) -> None:
     url = server.set(database=database)
     if kind == "mysql":
         url = url.update_query_dict({"charset": "utf8"})
-    _migrate(url, "upgrade")
+    for revision in _STEPS:
+        _migrate(url, "upgrade", revision)
     _made[kind] = url
 
 
-def _migrate(url: sa.URL, command: str) -> None:
-    """Have Blazar bring its schema, or what is said of it, to the newest revision."""
+def _migrate(url: sa.URL, command: str, revision: str) -> None:
+    """Have Blazar bring its schema, or what is said of it, to a revision."""
     with tempfile.TemporaryDirectory() as folder:
         conf = pathlib.Path(folder, "blazar.conf")
         conf.write_text(
             f"[database]\nconnection = {url.render_as_string(hide_password=False)}\n")
-        _run(_MIGRATE, "--config-file", str(conf), command, "head")
+        _run(_MIGRATE, "--config-file", str(conf), command, revision)
 
 
 def _run(code: str, *arguments: str) -> None:

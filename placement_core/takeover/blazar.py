@@ -326,8 +326,8 @@ def _settle_lease(rows: _Rows, surroundings: Surroundings, hosts: _Hosts) -> Rec
     events = _settle_events(rows, notes)
     status = _settle_status(rows, events, notes)
     reservations = {
-        row["id"]: _settle_reservation(rows, row, position, status, surroundings, hosts, notes)
-        for position, row in enumerate(rows.reservations)}
+        row["id"]: _settle_reservation(rows, row, status, surroundings, hosts, notes)
+        for row in rows.reservations}
     if status == leases.TERMINATED:
         for event in events.values():
             event["status"] = leases.DONE
@@ -450,8 +450,8 @@ def _settle_status(
 
 
 def _settle_reservation(
-    rows: _Rows, row: _Row, position: int, lease_status: str, surroundings: Surroundings,
-    hosts: _Hosts, notes: list[str],
+    rows: _Rows, row: _Row, lease_status: str, surroundings: Surroundings, hosts: _Hosts,
+    notes: list[str],
 ) -> dict[str, Any]:
     """Return a reservation of a lease in a status.
 
@@ -465,7 +465,7 @@ def _settle_reservation(
     status = _settle_reservation_status(row, lease_status, notes)
     fields = _settle_fields(row, of_type[0], lease_status, surroundings)
     return {
-        "position": position, "resource_type": row["resource_type"],
+        "resource_type": row["resource_type"],
         "resource_id": row["resource_id"] or of_type[0]["id"], "status": status,
         "missing_resources": bool(row["missing_resources"]),
         "resources_changed": bool(row["resources_changed"]),

@@ -256,7 +256,7 @@ def _read_lease(stored: StoredLease, spelled_ids: Mapping[int, str]) -> Fields:
         "status": lease.status, "degraded": bool(lease.degraded), "trust_id": lease.trust_id,
         "reservations": {
             reservation.id: {
-                "position": position, "resource_type": reservation.resource_type,
+                "resource_type": reservation.resource_type,
                 "resource_id": reservation.resource_id, "status": reservation.status,
                 "missing_resources": bool(reservation.missing_resources),
                 "resources_changed": bool(reservation.resources_changed),
@@ -269,7 +269,7 @@ def _read_lease(stored: StoredLease, spelled_ids: Mapping[int, str]) -> Fields:
                 if reservation.status != leases.R_DELETED else {},
                 "created_at": _write(reservation.created_at),
                 "updated_at": _write(reservation.updated_at)}
-            for position, reservation in enumerate(lease.reservations)},
+            for reservation in lease.reservations},
         "events": {
             event.id: {
                 "event_type": event.event_type, "due_at": _write(event.due_at),
@@ -287,8 +287,7 @@ def _build_copy(id_: str, fields: Fields, hosts: Mapping[str, Any]) -> CopiedLea
             values["status"], values["missing_resources"], values["resources_changed"],
             values["fields"], values["compute_ids"], _parse(values["created_at"]),
             _parse_optional(values["updated_at"]))
-        for reservation_id, values in sorted(
-            fields["reservations"].items(), key=lambda item: item[1]["position"])]
+        for reservation_id, values in fields["reservations"].items()]
     events = [
         Event(event_id, id_, values["event_type"], _parse(values["due_at"]), values["status"],
               None, _parse(values["created_at"]), _parse_optional(values["updated_at"]))
