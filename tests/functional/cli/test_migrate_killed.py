@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
 import signal
 import time
+from collections.abc import Callable
 
 import fixtures
 import sqlalchemy as sa
@@ -18,10 +20,10 @@ from tests import databases, keystone_database
 from tests.functional.cli import commands, test_commands
 from tests.functional.migrations import bare
 
-#: How many copies are made, and how often each is killed before it may end.
-_ROUNDS = {"sqlite": 4, "postgresql": 1, "mysql": 1}
-_KILLS = 6
-_PROJECTS, _LIMITS = 150, 450
+#: How often copies are killed at least, and how often one of them at most.
+_KILLS = {"sqlite": 20, "postgresql": 3, "mysql": 3}
+_KILLS_OF_ONE = 7
+_PROJECTS, _LIMITS = 100, 300
 _ALL = 2 + _PROJECTS + 3 + _LIMITS
 _COPY, _DIFF = ("migrate", "copy", "--execute"), ("migrate", "diff")
 
@@ -60,8 +62,7 @@ class TestKilled(test_commands.CommandTestCase):
         self.source = keystone_database.make(folder, _make_rows())
 
     def make_ours(self) -> None:
-        self.connection = bare.database(self.kind, self.addCleanup)
-        self.run_command("db", "sync")
+        self.connection = databases.settings(self.kind).connection
 
     def start(self, *arguments: str) -> int:
         """Start a command in a process of its own, with all modules; return its id."""
@@ -102,14 +103,18 @@ class TestKilled(test_commands.CommandTestCase):
         whole = self.run_whole(*_COPY)
         killed = 0
         parts = set()
-        for _ in range(_ROUNDS[self.kind]):
+        while killed < _KILLS[self.kind]:
             self.make_ours()
-            for _ in range(_KILLS):
-                killed += self.kill(self.random.uniform(0, whole), *_COPY)
+            for number in range(_KILLS_OF_ONE):
+                moment = self.random.uniform(0, whole)
+                if not self.kill(moment, *_COPY):
+                    # What was measured was slower.
+                    whole = whole if number else moment
+                    break
+                killed += 1
                 parts.add(self.count("SELECT count(*) FROM copied_records"))
             self.run_whole(*_COPY)
             self.check_all()
-        self.assertTrue(killed >= _ROUNDS[self.kind] * _KILLS // 2, f"only {killed} were killed")
         self.assertTrue(parts - {0, _ALL}, "none was half-way")
 
     def check_all(self) -> None:
@@ -127,17 +132,30 @@ class TestKilled(test_commands.CommandTestCase):
         self.useFixture(fixtures.MonkeyPatch(f"{comparisons.__name__}.CHUNK", 10))
         self.make_ours()
         self.run_whole(*_COPY)
-        whole = self.run_whole(*_DIFF)
-        # Only the one that did not end is left.
-        self.execute("DELETE FROM comparisons")
-        compared, killed = [0], 0
-        while compared[-1] < _ALL and killed < _KILLS:
-            killed += self.kill(self.random.uniform(whole / 2, whole), *_DIFF, "--resume")
-            compared.append(self.count("SELECT COALESCE(MAX(compared), 0) FROM comparisons"))
-            self.assertIn(self.count("SELECT count(*) FROM comparisons"), (0, 1))
-        self.assertEqual(sorted(compared), compared, "none began anew")
-        self.assertTrue(killed > 0)
+        compared = 0
+        for _ in range(6):
+            chunks = self.random.randint(1, 6)
+            deadly = _make_deadly(comparisons._advance, chunks)
+            with fixtures.MonkeyPatch(f"{comparisons.__name__}._advance", deadly):
+                _, status = os.waitpid(self.start(*_DIFF, "--resume"), 0)
+            self.assertEqual(-signal.SIGKILL, os.waitstatus_to_exitcode(status))
+            before, compared = compared, self.count("SELECT compared FROM comparisons")
+            # Some chunks are the ends of kinds.
+            self.assertTrue(before <= compared <= before + 10 * (chunks - 1))
+        self.assertTrue(compared > 0)
         self.run_whole(*_DIFF, "--resume")
         self.assertEqual(1, self.count("SELECT count(*) FROM comparisons"))
         self.assertEqual(_ALL, self.count(
             "SELECT compared FROM comparisons WHERE finished_at IS NOT NULL"))
+
+
+def _make_deadly(function: Callable[..., None], number: int) -> Callable[..., None]:
+    """Return a function that is killed, with its process, before the call of a number."""
+    calls = itertools.count(1)
+
+    def call(*arguments: object) -> None:
+        if next(calls) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        function(*arguments)
+
+    return call
