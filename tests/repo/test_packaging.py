@@ -14,7 +14,7 @@ from tests import base
 ROOT = pathlib.Path(__file__).parents[2]
 
 #: Imported where a database, a driver or an option needs it: an extra has it.
-_IN_EXTRAS = {"openstack", "opentelemetry", "psycopg", "pymysql"}
+_IN_EXTRAS = {"aiohttp", "openstack", "opentelemetry", "psycopg", "pymysql", "yarl"}
 
 
 class TestPackaging(base.TestCase):

@@ -1,0 +1,259 @@
+"""How two answers to one request are compared; the rules are data.
+
+The tables below are all there is: what is read of a body, which noise has which name, and which
+cause a difference is counted under.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from placement_core.shadow.messages import Answer, Request, find_header
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """What comparing two answers came to.
+
+    :ivar cause: why they differ; None: they are equal.
+    :ivar noise: the names of known noise that they differ by.
+    """
+
+    cause: str | None = None
+    noise: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HeaderNoise:
+    """Headers that differ without meaning.
+
+    :ivar names: lower case.
+    """
+
+    noise: str
+    names: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BodyNoise:
+    """What differs in bodies without meaning.
+
+    :ivar applies: whether it does, to (status, document).
+    :ivar clean: returns a document without it.
+    """
+
+    noise: str
+    applies: Callable[[int, Any], bool]
+    clean: Callable[[Any], Any]
+
+
+def _omit_links(document: Any) -> Any:
+    """Return a document without links: they begin with where a service is mounted."""
+    if isinstance(document, dict):
+        return {key: _omit_links(value) for key, value in document.items() if key != "links"}
+    return [_omit_links(item) for item in document] if isinstance(document, list) else document
+
+
+def _omit_error_texts(document: Any) -> Any:
+    """Return what programs read of an error: its status and its code."""
+    if isinstance(document, dict) and isinstance(document.get("error"), dict):
+        return document["error"].get("code")  # As Keystone has it.
+    items = document.get("errors") if isinstance(document, dict) else None
+    return [(item.get("status"), item.get("code")) for item in items or ()
+            if isinstance(item, dict)]
+
+
+def _omit_made_ids(document: Any) -> Any:
+    """Return limits without their ids: each side makes its own."""
+    if isinstance(document, dict):
+        return {key: _omit_made_ids(value) for key, value in document.items() if key != "id"}
+    return [_omit_made_ids(item) for item in document] if isinstance(document, list) else document
+
+
+def sort_lists(document: Any) -> Any:
+    """Return a document whose lists are in one order: no list of the API has a meaningful one."""
+    if isinstance(document, dict):
+        return {key: sort_lists(value) for key, value in document.items()}
+    if isinstance(document, list | tuple):
+        return sorted(map(sort_lists, document), key=_spell)
+    return document
+
+
+def _spell(document: Any) -> str:
+    return json.dumps(document, sort_keys=True)
+
+
+def _is_error(status: int, _document: Any) -> bool:
+    return status >= 400
+
+
+def _is_document(_status: int, document: Any) -> bool:
+    return document is not None
+
+
+def _has_limits(_status: int, document: Any) -> bool:
+    return isinstance(document, dict) and not _LIMITS.isdisjoint(document)
+
+
+#: The members of documents that have limits.
+_LIMITS = {"limit", "limits", "registered_limit", "registered_limits"}
+
+#: Headers that are not compared. What is not here is.
+HEADER_NOISE = (
+    HeaderNoise("request id", frozenset({"x-openstack-request-id", "openstack-request-id"})),
+    HeaderNoise("time of the answer", frozenset({"date"})),
+    HeaderNoise("time of the last change", frozenset({"last-modified"})),
+    HeaderNoise("web server", frozenset({"server", "connection", "keep-alive", "via",
+                                         "transfer-encoding", "content-length"})),
+    HeaderNoise("what caches may do", frozenset({"etag", "cache-control", "vary"})),
+    HeaderNoise("headers that scripts of other origins may read", frozenset({
+        "access-control-expose-headers"})),
+    HeaderNoise("address of the service", frozenset({"location", "www-authenticate"})),
+)
+
+#: What is not compared of bodies, in the order in which it is taken out.
+BODY_NOISE = (
+    BodyNoise("text of an error", _is_error, _omit_error_texts),
+    BodyNoise("links", _is_document, _omit_links),
+    BodyNoise("id of a limit", _has_limits, _omit_made_ids),
+    BodyNoise("order of a list", _is_document, sort_lists),
+)
+
+#: What differs, by what is asked: the first pattern that matches names it.
+SUBJECTS = (
+    (r"/allocation_candidates", "candidates"),
+    (r"/resource_providers/[^/]+/inventories.*", "inventories"),
+    (r"/resource_providers/[^/]+/usages", "usages of a provider"),
+    (r"/resource_providers/[^/]+/aggregates", "aggregates"),
+    (r"/resource_providers/[^/]+/traits", "traits of a provider"),
+    (r"/resource_providers/[^/]+/allocations", "allocations of a provider"),
+    (r"/resource_providers/[^/]+", "provider"),
+    (r"/resource_providers", "providers"),
+    (r"/allocations.*", "allocations"),
+    (r"/usages", "usages"),
+    (r"/traits.*", "traits"),
+    (r"/resource_classes.*", "resource classes"),
+    (r"/reshaper", "reshaping"),
+    (r"/v3/registered_limits.*", "registered limits"),
+    (r"/v3/limits.*", "limits"),
+    (r".*", "other"),
+)
+
+
+def compare(request: Request, first: Answer, second: Answer) -> Comparison:
+    """Compare the answers of two services to one request."""
+    subject = find_subject(request.path)
+    if first.status != second.status:
+        return Comparison(f"{subject}: status {second.status}, not {first.status}")
+    headers, noise = _compare_headers(first, second)
+    if headers is not None:
+        return Comparison(f"{subject}: header {headers}", noise)
+    if first.body == second.body:
+        return Comparison(None, noise)
+    ours, theirs = second.document(), first.document()
+    if ours is None or theirs is None:
+        if first.status >= 400:
+            return Comparison(None, (*noise, "text of an error"))
+        return Comparison(f"{subject}: body", noise)
+    if is_limited(request) and first.status == 200:
+        cause = find_illegal(theirs, ours)
+        return Comparison(f"{subject}: {cause}" if cause else None, (*noise, "choice of a limit"))
+    for rule in BODY_NOISE:
+        if theirs == ours:
+            return Comparison(None, noise)
+        if rule.applies(first.status, theirs):
+            cleaned = rule.clean(theirs), rule.clean(ours)
+            if cleaned != (theirs, ours):
+                noise = (*noise, rule.noise)
+            theirs, ours = cleaned
+    return Comparison(None if theirs == ours else f"{subject}: body", noise)
+
+
+def find_subject(path: str) -> str:
+    """Return what a path is about."""
+    return next(
+        subject for pattern, subject in SUBJECTS if re.fullmatch(pattern, path.rstrip("/")))
+
+
+def is_limited(request: Request) -> bool:
+    """Tell whether candidates are asked for that a limit may choose from."""
+    return (find_subject(request.path) == "candidates"
+            and "limit" in parse_qs(request.query, keep_blank_values=True))
+
+
+def find_illegal(theirs: Any, ours: Any) -> str | None:
+    """Return what is wrong with candidates that a limit chose; None: nothing.
+
+    As many as the others', none twice, each within what its providers have left; and of a
+    provider that both name, the same is said.
+    """
+    their_requests, our_requests = _list_requests(theirs), _list_requests(ours)
+    if len(their_requests) != len(our_requests):
+        return "number of candidates"
+    if len(set(map(_spell, our_requests))) != len(our_requests):
+        return "a candidate twice"
+    summaries = ours.get("provider_summaries") or {}
+    if not all(_fits(request, summaries) for request in our_requests):
+        return "a candidate that does not fit"
+    common = theirs.get("provider_summaries") or {}
+    if any(sort_lists(summaries[uuid]) != sort_lists(common[uuid])
+           for uuid in summaries if uuid in common):
+        return "summary of a provider"
+    return None
+
+
+def _list_requests(document: Any) -> list[Mapping[str, Any]]:
+    """Return the allocations of each candidate: {provider: {class: amount}}."""
+    requests: list[Mapping[str, Any]] = []
+    for candidate in document.get("allocation_requests") or ():
+        allocations = candidate["allocations"]
+        if isinstance(allocations, list):
+            allocations = {item["resource_provider"]["uuid"]: item for item in allocations}
+        requests.append({
+            "allocations": {uuid: item["resources"] for uuid, item in allocations.items()},
+            "mappings": sort_lists(candidate.get("mappings"))})
+    return requests
+
+
+def _fits(request: Mapping[str, Any], summaries: Mapping[str, Any]) -> bool:
+    for uuid, amounts in request["allocations"].items():
+        resources = summaries.get(uuid, {}).get("resources", {})
+        for name, amount in amounts.items():
+            room = resources.get(name)
+            if room is None or room["used"] + amount > room["capacity"]:
+                return False
+    return True
+
+
+def _compare_headers(first: Answer, second: Answer) -> tuple[str | None, tuple[str, ...]]:
+    """Return the first header that differs, and the names of noise in the others."""
+    noise = []
+    for name in sorted(_list_names(first) | _list_names(second)):
+        theirs, ours = (find_header(answer.headers, name) for answer in (first, second))
+        if theirs == ours:
+            continue
+        known = next((rule.noise for rule in HEADER_NOISE if name in rule.names), None)
+        if known is None or (name == "location" and _cut_address(theirs) != _cut_address(ours)):
+            return name, tuple(dict.fromkeys(noise))
+        noise.append(known)
+    return None, tuple(dict.fromkeys(noise))
+
+
+def _cut_address(location: str | None) -> str:
+    """Return what a URL names, without where the service is mounted."""
+    return (location or "").rpartition("/")[2]
+
+
+def _list_names(answer: Answer) -> set[str]:
+    return {name.lower() for name, _ in answer.headers}
+
+
+def list_noise() -> Iterable[str]:
+    """Return the names of all known noise."""
+    return [*(rule.noise for rule in HEADER_NOISE), *(rule.noise for rule in BODY_NOISE),
+            "choice of a limit"]

@@ -1,0 +1,403 @@
+"""The proxy itself: aiohttp before one side, with the other behind it, and the control socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+
+import aiohttp
+import yarl
+from aiohttp import web
+
+from placement_core.shadow import rereading, switching
+from placement_core.shadow.control import MOST_CHARACTERS
+from placement_core.shadow.errors import BadOption, NotSwitched, WrongMode
+from placement_core.shadow.following import Follower
+from placement_core.shadow.messages import (
+    READS,
+    Answer,
+    Headers,
+    NoAnswer,
+    Request,
+    find_header,
+    omit,
+    omit_hop_by_hop,
+)
+from placement_core.shadow.modes import Side
+from placement_core.shadow.state import State
+from placement_core.shadow.touched import is_followed, is_of_keystone
+
+LOG = logging.getLogger(__name__)
+
+_CONNECT_SECONDS = 5.0
+#: For how long what waits is applied when the proxy ends.
+_DRAIN_SECONDS = 60.0
+#: A connection that is idle for longer is closed here, before a server closes it: Apache's and
+#: Gunicorn's do so after some seconds, and what is sent just then is lost.
+_IDLE_SECONDS = 1.0
+_UNREACHABLE = "shadow.unreachable"
+#: The longest line of a head: queries for candidates are long.
+_LINE_BYTES = 128 * 1024
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """What a proxy is started with.
+
+    :ivar urls: where each side answers.
+    :ivar token_file: has a token to read again with; None: that of the last write is used.
+    :ivar keystone_url: where Keystone answers, without /v3; None: its limits are left alone.
+    """
+
+    host: str
+    port: int
+    urls: Mapping[Side, str]
+    state: pathlib.Path
+    control: pathlib.Path
+    compare_percent: float
+    most_waiting: int
+    token_file: pathlib.Path | None = None
+    keystone_url: str | None = None
+
+
+class HTTPService:
+    """One side, over HTTP.
+
+    Reads share connections. A write has a connection of its own: on one that the server closes at
+    that moment, nobody could tell whether it was carried out.
+
+    :param keystone_url: where what begins with /v3 is answered; None: by the same.
+    """
+
+    def __init__(self, url: str, keystone_url: str | None = None) -> None:
+        self._url = url.rstrip("/")
+        self._keystone_url = (keystone_url or url).rstrip("/")
+        # An answer may take as long as the client waits.
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+        self._readers, self._writers = (
+            aiohttp.ClientSession(
+                connector=connector, timeout=timeout, auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"))
+            for connector in (
+                aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
+                aiohttp.TCPConnector(limit=0, force_close=True)))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._readers.close()
+        await self._writers.close()
+
+    async def ask(self, request: Request) -> Answer:
+        """Return its answer.
+
+        :raises NoAnswer: there is none.
+        """
+        session = self._readers if request.method in READS else self._writers
+        url = self._keystone_url if is_of_keystone(request.target) else self._url
+        started = time.perf_counter()
+        try:
+            async with session.request(
+                request.method, yarl.URL(url + request.target, encoded=True),
+                headers=omit(omit_hop_by_hop(request.headers), "content-length"),
+                data=request.body or None, allow_redirects=False,
+            ) as response:
+                body = await response.read()
+                headers = tuple(
+                    (name.decode("latin-1"), value.decode("latin-1"))
+                    for name, value in response.raw_headers)
+                return Answer(
+                    response.status, response.reason or "", headers, body,
+                    time.perf_counter() - started)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise NoAnswer(f"{url}: {error or type(error).__name__}") from error
+
+
+class _Passed(web.Response):
+    """An answer of a side, as it is."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(status=answer.status, reason=answer.reason, body=answer.body)
+        self.answer = answer
+
+
+class Proxy:
+    """What clients reach.
+
+    :param services: both sides.
+    :param has_limits: whether Keystone's limits are both sides', too.
+    """
+
+    def __init__(
+        self, services: Mapping[Side, HTTPService], state: State, follower: Follower,
+        gate: switching.Gate, *, has_limits: bool,
+    ) -> None:
+        self._has_limits = has_limits
+        self._services = services
+        self._state = state
+        self._follower = follower
+        self._gate = gate
+
+    def make_app(self) -> web.Application:
+        """Return the application."""
+        # What a client sends is for the side that answers to bound.
+        app = web.Application(client_max_size=0)
+        app.router.add_route("*", "/{path:.*}", self.handle)
+        app.on_response_prepare.append(_restore_headers)
+        return app
+
+    async def handle(self, web_request: web.Request) -> web.StreamResponse:
+        """Answer a request as the side does that answers now."""
+        body = await web_request.read()
+        headers = tuple(
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in web_request.raw_headers)
+        request = Request(web_request.method, web_request.raw_path, headers, body)
+        async with self._gate.passing():
+            answer = await self._pass(request)
+        return _Passed(answer)
+
+    async def _pass(self, request: Request) -> Answer:
+        side = self._state.mode.answering
+        if not is_followed(request.target) or (
+                is_of_keystone(request.target) and not self._has_limits):
+            # Tokens, projects and the like stay Keystone's.
+            return await self._ask(Side.UPSTREAM, request)
+        passing = self._follower.begin(request)
+        answer: Answer | None = None
+        try:
+            answer = await self._services[side].ask(request)
+        except NoAnswer as error:
+            return _refuse(error)
+        finally:
+            self._follower.end(passing, answer)
+        return answer
+
+    async def _ask(self, side: Side, request: Request) -> Answer:
+        try:
+            return await self._services[side].ask(request)
+        except NoAnswer as error:
+            return _refuse(error)
+
+
+class Controls:
+    """What the control socket offers.
+
+    :param state: whose counts are written on demand.
+    """
+
+    def __init__(self, state: State, switch: switching.Switch) -> None:
+        self._state = state
+        self._switch = switch
+
+    def make_app(self) -> web.Application:
+        """Return the application."""
+        app = web.Application()
+        app.router.add_post("/flush", self.flush)
+        app.router.add_post("/{command}", self.change)
+        return app
+
+    async def flush(self, _request: web.Request) -> web.StreamResponse:
+        """Write the counts, for whoever is about to read them."""
+        self._state.flush()
+        return web.Response(text=_spell({"result": {}}))
+
+    async def change(self, web_request: web.Request) -> web.StreamResponse:
+        """Change the mode; answer lines of how far it is, and of what became of it."""
+        command = web_request.match_info["command"]
+        options = await web_request.json()
+        lines: asyncio.Queue[str | None] = asyncio.Queue()
+
+        def report(what: str, done: int, total: int) -> None:
+            lines.put_nowait(_spell({"what": what, "done": done, "total": total}))
+
+        async def run() -> None:
+            try:
+                lines.put_nowait(_spell({"result": await self._change(command, options, report)}))
+            except (NotSwitched, WrongMode) as error:
+                lines.put_nowait(_spell({"error": str(error)}))
+            finally:
+                lines.put_nowait(None)
+
+        # It goes on if whoever asked for it goes away.
+        task = asyncio.create_task(run())
+        response = web.StreamResponse()
+        await response.prepare(web_request)
+        while (line := await lines.get()) is not None:
+            await response.write(line.encode())
+        await task
+        return response
+
+    async def _change(
+        self, command: str, options: Mapping[str, object], report: rereading.Report
+    ) -> dict[str, object]:
+        if command in switching.STOPS:
+            mode = await self._switch.stop_following(switching.STOPS[command])
+            return {"mode": mode}
+        if command not in switching.FLIPS:
+            raise NotSwitched(f"there is no command {command}")
+        done = await self._switch.flip(
+            switching.FLIPS[command], hold_seconds=float(str(options["hold"])),
+            max_differences=int(str(options["max_differences"])),
+            dry_run=bool(options["dry_run"]), report=report)
+        LOG.info("%s: %s", command, self._state.mode.describe())
+        return dataclasses.asdict(done)
+
+
+def run(settings: Settings, say: Callable[[str], None]) -> None:
+    """Run a proxy until SIGTERM or SIGINT.
+
+    :param say: prints a line once it answers.
+    :raises errors.Error: it cannot start: one line.
+    """
+    asyncio.run(_run_until_signal(settings, say))
+
+
+async def _run_until_signal(settings: Settings, say: Callable[[str], None]) -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with serve(settings, say):
+        await stopped.wait()
+
+
+@contextlib.asynccontextmanager
+async def serve(settings: Settings, say: Callable[[str], None]) -> AsyncIterator[None]:
+    """Run a proxy; at the end, refuse connections and apply what waits.
+
+    :raises errors.Error: it cannot start: one line.
+    """
+    if len(str(settings.control)) > MOST_CHARACTERS:
+        raise BadOption("--control", settings.control,
+                        f"expected at most {MOST_CHARACTERS} characters")
+    async with contextlib.AsyncExitStack() as stack:
+        state = stack.enter_context(State(settings.state))
+        services = {
+            side: HTTPService(
+                url, settings.keystone_url if side is Side.UPSTREAM else None)
+            for side, url in settings.urls.items()}
+        for service in services.values():
+            stack.push_async_callback(service.close)
+        version = state.version
+        if version is None:
+            # Later starts do without it: one side may be away just then.
+            version = state.version = await _find_version(settings, services)
+        follower = Follower(
+            services, state, compare_percent=settings.compare_percent,
+            most_waiting=settings.most_waiting, version=version,
+            find_token=lambda: _read_token(settings.token_file))
+        stack.push_async_callback(follower.drain_within, _DRAIN_SECONDS)
+        gate, has_limits = switching.Gate(), settings.keystone_url is not None
+        controls = Controls(state, switching.Switch(
+            state, follower, gate, has_limits=has_limits))
+        await stack.enter_async_context(_serve_control(controls.make_app(), settings.control))
+        background = asyncio.create_task(follower.run())
+        stack.callback(background.cancel)
+        proxy = Proxy(services, state, follower, gate, has_limits=has_limits)
+        await stack.enter_async_context(
+            _serve(proxy.make_app(), settings.host, settings.port))
+        say(f"placement-core shadows on http://{settings.host}:{settings.port}, before "
+            f"{settings.urls[Side.UPSTREAM]} and {settings.urls[Side.OURS]}; "
+            f"{state.mode.describe()}")
+        yield
+
+
+async def _find_version(
+    settings: Settings, services: Mapping[Side, HTTPService]
+) -> tuple[int, int]:
+    """Return the newest microversion that both sides speak.
+
+    :raises BadOption: a side is away, or speaks none that is new enough.
+    """
+    versions = []
+    for side, service in services.items():
+        option = f"--{side}"
+        try:
+            version = await rereading.find_newest_version(service)
+        except (NoAnswer, ValueError) as error:
+            raise BadOption(option, settings.urls[side], str(error)) from error
+        if version < rereading.OLDEST_VERSION:
+            raise BadOption(option, settings.urls[side], (
+                f"it speaks microversions up to {version[0]}.{version[1]}; expected "
+                f"{rereading.OLDEST_VERSION[0]}.{rereading.OLDEST_VERSION[1]} or newer"))
+        versions.append(version)
+    return min(versions)
+
+
+@contextlib.asynccontextmanager
+async def _serve(app: web.Application, host: str, port: int) -> AsyncIterator[None]:
+    """Answer clients."""
+    runner = web.AppRunner(
+        app, access_log=None, max_line_size=_LINE_BYTES, max_field_size=_LINE_BYTES)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise BadOption("--bind", f"{host}:{port}", error.strerror or str(error)) from error
+        yield
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def _serve_control(app: web.Application, path: pathlib.Path) -> AsyncIterator[None]:
+    """Listen for commands of whoever owns the proxy."""
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    # What a proxy left that was killed: the lock of the state says that it runs no more.
+    path.unlink(missing_ok=True)
+    earlier = os.umask(0o177)
+    try:
+        try:
+            await web.UnixSite(runner, str(path)).start()
+        except OSError as error:
+            raise BadOption("--control", path, error.strerror or str(error)) from error
+        finally:
+            os.umask(earlier)
+        yield
+    finally:
+        await runner.cleanup()
+        path.unlink(missing_ok=True)
+
+
+async def _restore_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    """Give a response the headers of the answer that it stands for, and no others."""
+    if not isinstance(response, _Passed):
+        return
+    answer = response.answer
+    connection = response.headers.get("Connection")
+    length = response.headers.get("Content-Length")
+    response.headers.clear()
+    for name, value in omit_hop_by_hop(answer.headers):
+        response.headers.add(name, value)
+    if length is not None and find_header(answer.headers, "content-length") is None:
+        # It came in chunks; it is sent in one piece.
+        response.headers["Content-Length"] = length
+    if connection is not None:
+        response.headers["Connection"] = connection
+
+
+def _refuse(error: NoAnswer) -> Answer:
+    """Return the answer of a proxy that reaches nobody."""
+    LOG.warning("%s", error)
+    body = json.dumps({"errors": [{
+        "status": 502, "title": "Bad Gateway", "detail": str(error), "code": _UNREACHABLE}]})
+    headers: Headers = (("Content-Type", "application/json"),)
+    return Answer(502, "Bad Gateway", headers, body.encode())
+
+
+def _read_token(path: pathlib.Path | None) -> str | None:
+    return path.read_text().strip() if path else None
+
+
+def _spell(message: Mapping[str, object]) -> str:
+    return json.dumps(message) + "\n"
