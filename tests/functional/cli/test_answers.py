@@ -16,6 +16,9 @@ from placement_core import db, services
 from placement_core.cli import base, engine, main
 from placement_core.placement.records import AllocationWrite
 from placement_core.reservations.provisioning import compute_calls, outbox
+from placement_core.shadow import reports, state
+from placement_core.shadow.modes import Side
+from placement_core.shadow.touched import Key, Kind
 from placement_core.testing import factories
 from tests import keystone_database
 from tests.functional.cli import commands, test_catalog, test_commands, test_limits
@@ -50,6 +53,7 @@ _CALLS = {
     "migrate check": "--from keystone={keystone}",
     "migrate copy": "--from keystone={keystone}",
     "migrate diff": "--from keystone={keystone}",
+    "migrate shadow report": "--state {shadow_state}",
     "limits register": "{limits_file}",
     "limits set": f"web servers 5 {_SERVICE}",
     "limits list": "",
@@ -207,7 +211,18 @@ class TestDocuments(AnswersTestCase):
             "limits_file": self.write(test_limits.FILE),
             "keystone": keystone_database.make(self.folder / "keystone.sqlite", {
                 "region": [{"id": "RegionOne", "description": "the first"},
-                           {"id": "lost", "parent_region_id": "gone"}]})}
+                           {"id": "lost", "parent_region_id": "gone"}]}),
+            "shadow_state": self.make_shadow()}
+
+    def make_shadow(self) -> pathlib.Path:
+        """Make the state of a shadow in which something differed; return its path."""
+        path = self.folder / "shadow"
+        with state.State(path) as shadow:
+            shadow.differ("usages: body", "GET", "/usages?project_id=p", '200 {"a": 1}', "200 {}")
+            shadow.count(reports.NOISE + "order of a list")
+            shadow.measure(Side.UPSTREAM, 0.01)
+            shadow.mark([Key(Kind.PROVIDER, "p")], "a read differs")
+        return path
 
     def test_keys_are_words_without_blanks(self) -> None:
         """Of every command there is: what reads JSON needs no quoting, and no Python."""
