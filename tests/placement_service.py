@@ -38,17 +38,24 @@ sync_on_startup = true
 """
 
 
-class Placement(fixtures.Fixture):
-    """A running placement that believes every token, with one host of plenty.
+class Process(fixtures.Fixture):
+    """A running placement that knows nothing.
 
+    :param options: more lines of its configuration.
     :ivar url: where it answers.
-    :ivar host: the uuid of the host.
+    :ivar database: the path of its database.
     """
 
     url: str
 
+    def __init__(self, options: str = "") -> None:
+        super().__init__()
+        self._options = options
+
     def _setUp(self) -> None:
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.database = folder / "placement.sqlite"
+        (folder / "placement.conf").write_text(_OPTIONS.format(folder=folder) + self._options)
         with (folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-W", "ignore", "-m", "tests.placement_service", str(folder)],
@@ -59,14 +66,6 @@ class Placement(fixtures.Fixture):
         if not line.startswith("http"):
             raise RuntimeError(f"Placement did not start:\n{(folder / 'log').read_text()}")
         self.url = line.strip()
-        self.host = str(uuid.uuid4())
-        self._consumers: set[str] = set()
-        self.request("POST", "/resource_providers", {"name": "host", "uuid": self.host})
-        self.request("PUT", "/resource_classes/CUSTOM_LICENCE")
-        self.request("PUT", f"/resource_providers/{self.host}/inventories", {
-            "resource_provider_generation": 0,
-            "inventories": {name: {"total": 10**6} for name in (
-                "VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_LICENCE")}})
 
     def stop(self) -> None:
         """End it."""
@@ -75,6 +74,28 @@ class Placement(fixtures.Fixture):
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
+
+
+class Placement(Process):
+    """A running placement that believes every token, with one host of plenty.
+
+    :ivar host: the uuid of the host.
+    :ivar made: the requests that made it: (method, path, body).
+    """
+
+    def _setUp(self) -> None:
+        super()._setUp()
+        self.host = str(uuid.uuid4())
+        self._consumers: set[str] = set()
+        self.made = (
+            ("POST", "/resource_providers", {"name": "host", "uuid": self.host}),
+            ("PUT", "/resource_classes/CUSTOM_LICENCE", None),
+            ("PUT", f"/resource_providers/{self.host}/inventories", {
+                "resource_provider_generation": 0,
+                "inventories": {name: {"total": 10**6} for name in (
+                    "VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_LICENCE")}}))
+        for method, path, body in self.made:
+            self.request(method, path, body)
 
     def request(self, method: str, path: str, body: object = None) -> None:
         """Send a request that must succeed, as the administrator."""
@@ -120,20 +141,30 @@ def shared() -> Placement:
     return _shared[0]
 
 
-class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
+class Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
+    """Processes requests side by side."""
+
     daemon_threads = True
 
 
-class _Handler(wsgiref.simple_server.WSGIRequestHandler):
+class Handler(wsgiref.simple_server.WSGIRequestHandler):
+    """Hands requests to an application as they come, and prints nothing."""
+
+    def get_environ(self) -> dict[str, object]:
+        """Return the environment; no media type is none, not text/plain."""
+        environ = super().get_environ()
+        if self.headers["Content-Type"] is None:
+            del environ["CONTENT_TYPE"]
+        return environ
+
     def log_message(self, *_args: object) -> None:
         """Print nothing."""
 
 
 def main(folder: pathlib.Path) -> None:
-    """Make a placement in ``folder`` and serve it."""
+    """Serve the placement whose configuration is in ``folder``."""
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # Whoever started this reads one line; the rest is for the log.
-    (folder / "placement.conf").write_text(_OPTIONS.format(folder=folder))
     os.environ["OS_PLACEMENT_CONFIG_DIR"] = str(folder)
     sys.argv[1:] = []  # Placement reads its options there
     from placement.wsgi import api
@@ -141,7 +172,7 @@ def main(folder: pathlib.Path) -> None:
     # Who started it may be killed: then this pipe is closed.
     threading.Thread(target=lambda: os._exit(len(sys.stdin.read())), daemon=True).start()
     server = wsgiref.simple_server.make_server(
-        "127.0.0.1", 0, api.application, server_class=_Server, handler_class=_Handler)
+        "127.0.0.1", 0, api.application, server_class=Server, handler_class=Handler)
     answer.write(f"http://127.0.0.1:{server.server_port}\n")
     answer.flush()
     server.serve_forever()
