@@ -74,9 +74,13 @@ class APIFixture(fixture.GabbiFixture):
             os.environ[name] = new_uuid()
         for suffix in ("", "1", "2"):
             os.environ[f"CUSTOM_RES_CLASS{suffix}"] = f"CUSTOM_IRON_NFV{suffix}"
-        service = CheckedAnswers(app.make_app(self._configuration()), app.APIS)
+        service = self.make_service()
         _running.append(service)
         self.populate(Deployment(service))
+
+    def make_service(self) -> WSGI:
+        """Return what the tests ask."""
+        return CheckedAnswers(app.make_app(self._configuration()), app.APIS)
 
     def stop_fixture(self) -> None:
         """Leave nothing behind."""
