@@ -275,6 +275,7 @@ class TestUrls(AskingTestCase):
 
     def test_an_sqlite_file_is_not_made_by_asking(self):
         url = cases.bare("sqlite", "cell")
+        self.addCleanup(cases.drop, url)
         self.cell("cell1", url)
         self.assertEqual({"cell1": "its database does not answer"},
                          self.reasons(self.asked()[0]))
