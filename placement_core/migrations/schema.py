@@ -56,7 +56,7 @@ def _find_filled(connection: sa.Connection) -> list[sa.Table]:
 
 
 @functools.cache
-def _ask_for_rows() -> tuple[Sequence[sa.Table], sa.Select[Any]]:
+def _ask_for_rows() -> tuple[Sequence[sa.Table], sa.Select[*tuple[Any, ...]]]:
     """Return the tables that are emptied, and a SELECT that says of each whether it has rows."""
     tables = [table for table in reversed(metadata.sorted_tables) if table.name not in _KEPT]
     return tables, sa.select(*(
