@@ -201,7 +201,7 @@ def _read_cell_ids(session: Session) -> dict[str, int]:
 def _read_pages(
     ctx: Context, id_column: sa.Column[int], uuid_column: sa.Column[str]
 ) -> Iterator[Sequence[str]]:
-    statement: sa.Select[Any] = (
+    statement = (
         sa.select(id_column.label("id"), uuid_column.label("uuid"))
         .where(id_column > sa.bindparam("after")).order_by(id_column).limit(_PAGE))
     after = 0
@@ -211,6 +211,6 @@ def _read_pages(
 
 
 @db.retry_writes
-def _read(ctx: Context, statement: sa.Select[Any], after: int) -> Sequence[sa.Row[Any]]:
+def _read(ctx: Context, statement: sa.Executable, after: int) -> Sequence[sa.Row[Any]]:
     with db.read_once(ctx) as session:
         return session.execute(statement, {"after": after}).all()
