@@ -118,7 +118,8 @@ class TestFailures(NovaTestCase):
                     was, left, failures = self._life(start, end, {"how": how, "skip": number})
                     self.assertEqual((before, after), (was, left), (how, request))
                     if how == "lost":
-                        self.assertEqual(1, failures, request)
+                        # A read is sent again at once, on another connection.
+                        self.assertEqual(not request.startswith("GET"), failures, request)
 
     def test_many_requests(self) -> None:
         """A third of all requests fails in one way or another."""
