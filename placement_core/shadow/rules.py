@@ -111,6 +111,8 @@ HEADER_NOISE = (
     HeaderNoise("web server", frozenset({"server", "connection", "keep-alive", "via",
                                          "transfer-encoding", "content-length"})),
     HeaderNoise("what caches may do", frozenset({"etag", "cache-control", "vary"})),
+    HeaderNoise("headers that scripts of other origins may read", frozenset({
+        "access-control-expose-headers"})),
     HeaderNoise("address of the service", frozenset({"location", "www-authenticate"})),
 )
 
