@@ -95,5 +95,5 @@ class TestBar(base.TestCase):
             (10**30, 0, 0, 1, "###################."),
             (10**30, 1, 0, 0, "####################"),
         ):
-            drawn = room._draw_bar(Room(0, 0, 0, used, held, promised, free, 0))
+            drawn = room.draw_room_bar(Room(0, 0, 0, used, held, promised, free, 0))
             self.assertEqual(bar, drawn, (used, held, promised, free))
