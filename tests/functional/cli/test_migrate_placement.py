@@ -21,7 +21,6 @@ from placement_core.context import Context
 from placement_core.db.database import Database, Settings
 from placement_core.placement.index.capacity_index import CapacityIndex
 from placement_core.takeover import copier
-from placement_core.takeover.exports import placement as exports
 from tests import databases
 from tests.functional.cli import test_commands
 from tests.functional.migrations import bare, test_adoption, upstream
@@ -579,23 +578,14 @@ class TestExport(MigrationTestCase):
     def test_rows_into_an_empty_placement(self) -> None:
         self.migrate("copy", "--execute")
         expected = view(self.connection)
-        database = Database(Settings(self.connection), Journal())
-        self.addCleanup(database.dispose)
         target = bare.database(self.kind, self.addCleanup)
         placement = upstream.Upstream(target)
         self.addCleanup(placement.close)
         placement.make_database()
-        with connect(target) as connection:
-            metadata = sa.MetaData()
-            metadata.reflect(connection)
-            # What Placement itself has put there.
-            for name in ("resource_classes", "traits"):
-                connection.execute(sa.delete(metadata.tables[name]))
-            if self.kind == "mysql":
-                connection.exec_driver_sql(
-                    "SET SESSION sql_mode = CONCAT_WS(',', @@sql_mode, 'NO_AUTO_VALUE_ON_ZERO')")
-            for name, values in exports.list_rows(Context(database)):
-                connection.execute(sa.insert(metadata.tables[name]).inline(), values)
+        self.assertEqual([], json.loads(self.run_command(
+            "export", "placement", "--to", target, "-f", "json")))
+        self.run_command("export", "placement", "--to", target, code=255)
+        self.assertIn("the database is not empty", self.stderr)
         self.assertEqual(expected, view(target))
         original = upstream.Upstream(self.source)
         self.addCleanup(original.close)
