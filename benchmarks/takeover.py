@@ -101,7 +101,8 @@ def make_keystone(path: pathlib.Path, projects: int, limits: int) -> str:
 def make_placement(path: pathlib.Path, scale: float = 1.0) -> str:
     """Make a database with what is read of Placement's; return its URL.
 
-    The first providers are the hosts of ``make_blazar``, and nobody holds anything of them.
+    The first providers are the hosts of ``make_blazar``, with the children that Blazar makes;
+    nobody holds anything of them.
     """
     providers, allocations = round(_PROVIDERS * scale), round(_ALLOCATIONS * scale)
     leased = round(_LEASED_HOSTS * scale)
@@ -127,7 +128,11 @@ def make_placement(path: pathlib.Path, scale: float = 1.0) -> str:
             for number in range(consumers)],
         "allocations": [
             (_make_uuid("consumer", number), leased + 1 + number % (providers - leased), class_,
-             used) for number in range(consumers) for class_, (_, used) in enumerate(_CLASSES.values())]}
+             used)
+            for number in range(consumers) for class_, (_, used) in enumerate(_CLASSES.values())]}
+    rows["resource_providers"] += [
+        (providers + number, _make_uuid("child", number), f"blazar_host-{number}", 0, number,
+         number) for number in range(1, leased + 1)]
     engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.NullPool)
     with engine.begin() as connection:
         connection.execute(sa.text("CREATE TABLE alembic_version (version_num TEXT)"))
