@@ -147,7 +147,8 @@ def _settle_hosts(tables: _Tables, surroundings: Surroundings) -> _Hosts:
     names = _settle_properties(hosts, tables["resource_properties"])
     capabilities = _group(tables["computehost_extra_capabilities"], "computehost_id")
     ids_by_name: dict[str, str] = {}
-    for row in tables["computehosts"]:
+    # Numbers first: hosts with uuids get numbers that none of them has.
+    for row in sorted(tables["computehosts"], key=lambda row: not _HOST_ID.fullmatch(row["id"])):
         name = row["hypervisor_hostname"] or ""
         reason = _find_host_obstacle(row, surroundings, ids_by_name)
         if reason:

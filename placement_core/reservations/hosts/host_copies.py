@@ -19,7 +19,7 @@ from placement_core.db import Session
 from placement_core.placement import lookups, providers, tables as placement_tables
 from placement_core.placement.allocations import reserved_trees
 from placement_core.reservations import tables
-from placement_core.reservations.errors import HostInUse
+from placement_core.reservations.errors import HostExists, HostInUse
 from placement_core.reservations.hosts import (
     host_capabilities,
     host_queries,
@@ -47,6 +47,7 @@ _IS_USED = sa.select(_allocations.c.id).where(
 _HELD = sa.select(_shares.c.reservation_id).where(
     _shares.c.computehost_id == sa.bindparam("of_id"),
     _shares.c.end_second > sa.bindparam("now")).limit(1)
+_NAME = sa.select(_hosts.c.name).where(_hosts.c.id == sa.bindparam("of_id"))
 _ADD = sa.insert(_hosts)
 _CHANGE = sa.update(_hosts).where(_hosts.c.id == sa.bindparam("of_id"))
 _REMOVE = sa.delete(_hosts).where(_hosts.c.id == sa.bindparam("of_id"))
@@ -74,7 +75,7 @@ class CopiedHost:
 def insert(ctx: Context, copy: CopiedHost) -> None:
     """Enter a host in the freepool.
 
-    :raises HostExists: its name, or its provider, is there already.
+    :raises HostExists: its name, its provider, or its id, is there already.
     :raises ProviderNotFound: there is no such provider any more.
     """
     with db.write(ctx) as session:
@@ -82,6 +83,7 @@ def insert(ctx: Context, copy: CopiedHost) -> None:
         revisions.increment(session, revisions.POOL_HOSTS)
         root = lookups.get_provider(session, copy.provider_uuid)
         registry.check_not_registered(session, root.id, copy.name)
+        _check_id(session, copy.id)
         tree = registry.lock_tree(session, root.id)
         child_id = _find_child(session, root.id, copy) or providers.create(
             ctx, name=registry.choose_child_name(copy.name, copy.provider_uuid),
@@ -97,6 +99,14 @@ def insert(ctx: Context, copy: CopiedHost) -> None:
         host_capabilities.put(
             session, result.inserted_primary_key[0],  # type: ignore[index]  # never None
             copy.capabilities)
+
+
+def _check_id(session: Session, host_id: int | None) -> None:
+    if host_id is None:
+        return
+    name = session.execute(_NAME, {"of_id": host_id}).scalar()
+    if name is not None:
+        raise HostExists(f"There is a host {host_id} already: {name}.")
 
 
 def change(

@@ -198,6 +198,17 @@ class TestCopy(BlazarTestCase):
         self.assertEqual({fip.id}, self.reasons(items, Outcome.SKIPPED).keys())
         self.assertEqual([], self.diff())
 
+    def test_a_number_that_a_host_of_ours_has(self) -> None:
+        provider = self.host("three")
+        self.source.insert([blazar_rows.host(provider.uuid, "three")])
+        self.copy()
+        number = str(host_queries.get(self.context(), provider.uuid).id)
+        self.host("four")
+        self.source.insert([blazar_rows.host(number, "four")])
+        self.assertEqual(
+            {number: f"There is a host {number} already: three."},
+            self.reasons(self.copy(), Outcome.REFUSED))
+
     def test_hosts_with_uuids(self) -> None:
         """Scripts name them so; leases have them."""
         provider = self.host("three")

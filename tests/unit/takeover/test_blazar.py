@@ -75,10 +75,11 @@ class TestHosts(SettleTestCase):
 
     def test_ids_stay(self) -> None:
         """Numbers as text, and the uuids by which newer novas know hosts."""
-        self.add(blazar_rows.host(_UUIDS["c3"], "c3"))
+        self.rows.insert(0, blazar_rows.host(_UUIDS["c3"], "c3"))
         self.assertEqual(
-            {"1": "c1", "2": "c2", _UUIDS["c3"]: "c3"},
-            {id_: record.name for id_, record in self.hosts().items()})
+            # Numbers first: a host with a uuid gets one that none of them has.
+            [("1", "c1"), ("2", "c2"), (_UUIDS["c3"], "c3")],
+            [(id_, record.name) for id_, record in self.hosts().items()])
 
     def test_other_ids(self) -> None:
         for id_ in ("c3", "03", "0", str(2**31), blazar_rows.new_id()):
