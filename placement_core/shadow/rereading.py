@@ -12,12 +12,10 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from placement_core.shadow import microversions
 from placement_core.shadow.messages import Answer, Headers, Request, Service
 from placement_core.shadow.touched import COLLECTIONS, Key, Kind, list_records
 
-#: Consumers have a generation from here on.
-OLDEST_VERSION = (1, 28)
-_BEFORE_TYPES, _CONSUMER_TYPES = (1, 37), (1, 38)
 #: How a consumer is read that has no type; nobody can write that.
 _NO_TYPE = "unknown"
 #: By how much a generation is raised, one request for each.
@@ -174,8 +172,8 @@ class Client:
                             for provider, amounts in consumer.allocations.items()},
             "project_id": consumer.project, "user_id": consumer.user,
             "consumer_generation": generation}
-        version = min(self._version, _BEFORE_TYPES)
-        if self._version >= _CONSUMER_TYPES and consumer.type not in (None, _NO_TYPE):
+        version = min(self._version, microversions.BEFORE_CONSUMER_TYPES)
+        if self._version >= microversions.CONSUMER_TYPES and consumer.type not in (None, _NO_TYPE):
             body["consumer_type"], version = consumer.type, self._version
         await self.write("PUT", f"/allocations/{uuid}", body, version)
 

@@ -17,7 +17,7 @@ import aiohttp
 import yarl
 from aiohttp import web
 
-from placement_core.shadow import rereading, switching
+from placement_core.shadow import microversions, rereading, switching
 from placement_core.shadow.control import MOST_CHARACTERS
 from placement_core.shadow.errors import BadOption, NotSwitched, WrongMode
 from placement_core.shadow.following import Follower
@@ -324,10 +324,11 @@ async def _find_version(
             version = await rereading.find_newest_version(service)
         except (NoAnswer, ValueError) as error:
             raise BadOption(option, settings.urls[side], str(error)) from error
-        if version < rereading.OLDEST_VERSION:
+        oldest = microversions.CONSUMER_GENERATIONS
+        if version < oldest:
             raise BadOption(option, settings.urls[side], (
                 f"it speaks microversions up to {version[0]}.{version[1]}; expected "
-                f"{rereading.OLDEST_VERSION[0]}.{rereading.OLDEST_VERSION[1]} or newer"))
+                f"{oldest[0]}.{oldest[1]} or newer"))
         versions.append(version)
     return min(versions)
 

@@ -1,0 +1,8 @@
+"""The microversions of Placement that the proxy itself speaks, by what they bring."""
+
+from __future__ import annotations
+
+#: Consumers have a generation.
+CONSUMER_GENERATIONS = (1, 28)
+#: Consumers have a type, and the newest version in which nobody asks for one.
+CONSUMER_TYPES, BEFORE_CONSUMER_TYPES = (1, 38), (1, 37)
