@@ -44,7 +44,7 @@ def empty(kind: str) -> str:
         copy = tempfile.mkdtemp(prefix="blazar-", dir=pathlib.Path(template.database).parent)
         return f"sqlite:///{shutil.copy(template.database, copy)}"
     if kind in _made:
-        _remove_rows(_made[kind])
+        databases.remove_rows(_made[kind], ("alembic_version",))
     else:
         _make_database(kind)
     return _made[kind].render_as_string(hide_password=False)
@@ -137,15 +137,3 @@ def _run(code: str, *arguments: str) -> None:
         capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         raise RuntimeError(f"Blazar did not make its schema:\n{done.stderr}")
-
-
-def _remove_rows(url: sa.URL) -> None:
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
-    careless = ("SET session_replication_role = replica"
-                if url.get_backend_name() == "postgresql" else "SET FOREIGN_KEY_CHECKS = 0")
-    with engine.begin() as connection:
-        connection.exec_driver_sql(careless)
-        for name in sa.inspect(connection).get_table_names():
-            if name != "alembic_version":
-                connection.execute(sa.delete(sa.table(name)))
-    engine.dispose()

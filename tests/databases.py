@@ -12,6 +12,7 @@ import os
 import pathlib
 import shutil
 import tempfile
+from collections.abc import Collection
 
 import sqlalchemy as sa
 
@@ -95,3 +96,16 @@ def _sqlite_template() -> pathlib.Path:
 def database(kind: str) -> Database:
     """Return a ``Database`` on an empty database of ``kind``."""
     return Database(settings(kind), Journal())
+
+
+def remove_rows(url: sa.URL, kept_tables: Collection[str]) -> None:
+    """Delete all rows of another service's database on a server, but those of some tables."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    careless = ("SET session_replication_role = replica"
+                if url.get_backend_name() == "postgresql" else "SET FOREIGN_KEY_CHECKS = 0")
+    with engine.begin() as connection:
+        connection.exec_driver_sql(careless)
+        for name in sa.inspect(connection).get_table_names():
+            if name not in kept_tables:
+                connection.execute(sa.delete(sa.table(name)))
+    engine.dispose()

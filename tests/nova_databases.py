@@ -62,7 +62,7 @@ def _empty(kind: str, schema: str, name: str) -> str:
     if url is None:
         url = _make_database(kind, schema, name)
     else:
-        _remove_rows(url)
+        databases.remove_rows(url, _VERSIONS)
     return url.render_as_string(hide_password=False)
 
 
@@ -104,14 +104,3 @@ def _sync(schema: str, url: sa.URL) -> None:
             capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         raise RuntimeError(f"nova-manage {' '.join(_SYNC[schema])} failed:\n{done.stderr}")
-
-
-def _remove_rows(url: sa.URL) -> None:
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
-    careless = ("SET session_replication_role = replica"
-                if url.get_backend_name() == "postgresql" else "SET FOREIGN_KEY_CHECKS = 0")
-    with engine.begin() as connection:
-        connection.exec_driver_sql(careless)
-        for name in sa.inspect(connection).get_table_names():
-            if name not in _VERSIONS:
-                connection.execute(sa.delete(sa.table(name)))

@@ -376,7 +376,7 @@ def _remove_slots(
 
     :param keep: the lease after a change: those that are in force in it stay.
     """
-    kept = {} if keep is None else {
+    remaining = {} if keep is None else {
         reservation.id: {share.host_id for share in keep.shares[reservation.id]}
         for reservation in keep.lease.reservations if _has_slots(reservation)}
     for reservation in filter(_has_slots, stored.lease.reservations):
@@ -384,10 +384,10 @@ def _remove_slots(
         hosts = [PoolHost(row.id, row.name, row.provider_id, row.reservation_provider_id)
                  for row in session.execute(_HOST_ROWS.where(
                      _hosts.c.id.in_(sorted(before))))] if before else []
-        if reservation.id not in kept:
+        if reservation.id not in remaining:
             slots.remove(ctx, session, reservation.id, hosts)
         else:
-            lost = [host for host in hosts if host.id not in kept[reservation.id]]
+            lost = [host for host in hosts if host.id not in remaining[reservation.id]]
             if lost:
                 slots.withdraw(session, reservation.id, lost)
 
