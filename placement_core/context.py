@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Identity:
-    """The caller as authentication established it."""
+    """The caller as authentication established it.
+
+    :ivar user_name: with ``project_name``, for people to read; None: not known.
+    """
 
     user_id: str | None = None
     project_id: str | None = None
@@ -22,6 +25,8 @@ class Identity:
     domain_id: str | None = None
     user_domain_id: str | None = None
     project_domain_id: str | None = None
+    user_name: str | None = None
+    project_name: str | None = None
 
 
 @dataclasses.dataclass(slots=True)
@@ -31,6 +36,7 @@ class Context:
     A context belongs to one thread and one request (or one command); the
     functions of the domain rooms take it as their first argument.
 
+    :ivar operation: what the caller does: method and path of the operation, a command, a task.
     :ivar session: the transaction that ``db.write`` or ``db.read`` opened;
         inner calls join it.
     """
@@ -39,3 +45,4 @@ class Context:
     identity: Identity = Identity()
     request_id: str | None = None
     session: Session | None = None
+    operation: str | None = None

@@ -1,4 +1,5 @@
 """The change log: changes of records, in an order that readers can rely on.
 
-``tables`` has its tables, ``journal`` appends to it, and ``vector`` reads it. Source: design §3.
+``tables`` has its tables, ``journal`` appends to it, and ``vector`` reads it; ``audit`` says who
+made the changes. Source: design §3.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import os
 import threading
 import time
@@ -23,14 +24,17 @@ class Version(Generic[T]):
     """Data derived from the database at one moment. Immutable.
 
     :ivar vector: the position of that moment in the change log.
+    :ivar made_at: when the version was made, by this machine's clock; aware UTC.
     """
 
     vector: vector.Vector
     value: T
     digest: tuple[int, int] = dataclasses.field(init=False)
+    made_at: datetime.datetime = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "digest", self.vector.digest)
+        object.__setattr__(self, "made_at", datetime.datetime.now(datetime.UTC))
 
 
 #: Makes the current version from the previous one, or (None) from the whole database.

@@ -11,16 +11,13 @@ import threading
 
 import sqlalchemy as sa
 
-from placement_core.changes import revisions, tables
+from placement_core.changes import audit, pruning, revisions, tables
 from placement_core.db import Session, TransactionConflict, arrays, row_locks
 from placement_core.db.database import Database
 from placement_core.db.metadata import utcnow
 
-#: A slot keeps the changes of at least this many transactions. A reader that
-#: is further behind loads everything, which is then cheaper anyway.
-KEPT_SERIALS = 1024
-#: A writer prunes its slot after one in this many transactions, at random, because threads and
-#: processes may be too short-lived to count.
+#: A writer prunes after one in this many transactions, at random, because threads and processes
+#: may be too short-lived to count.
 _PRUNE_EVERY = 256
 #: How many transactions one pruning deletes at most: many times more than are added between
 #: two prunings, and few enough for the request that waits for it.
@@ -46,23 +43,19 @@ _MARK_HEADS = (
     .values(limits_serial=sa.select(tables.revisions.c.serial)
             .where(tables.revisions.c.name == revisions.LIMITS).scalar_subquery()))
 #: What a transaction records of each change.
-_RECORDED = {name: _changes.c[name].type for name in ("position", "kind", "ref")}
+_RECORDED = {name: _changes.c[name].type
+             for name in ("position", "kind", "ref", "uuid", "name", "project")}
 #: How many change rows one statement appends.
 _BATCH = 50
+#: How many transactions of a slot, at most, were committed since one whose COMMIT was lost.
+_LOOKED_THROUGH = 1024
 _FIND = (
     sa.select(sa.literal(1))
-    .where(_changes.c.slot == sa.bindparam("slot"), _changes.c.txn == sa.bindparam("txn"))
+    .where(_changes.c.slot == sa.bindparam("slot"), _changes.c.txn == sa.bindparam("txn"),
+           _changes.c.serial > sa.select(_heads.c.serial - _LOOKED_THROUGH).where(
+               _heads.c.slot == sa.bindparam("slot")).scalar_subquery())
     .limit(1)
 )
-#: Read before the delete: as a subquery, MySQL would lock the head, which another writer may
-#: have locked.
-_RANGE = sa.select(
-    sa.select(_heads.c.serial).where(_heads.c.slot == sa.bindparam("slot"))
-    .scalar_subquery().label("head"),
-    sa.select(sa.func.min(_changes.c.serial)).where(_changes.c.slot == sa.bindparam("slot"))
-    .scalar_subquery().label("oldest"))
-_PRUNE = sa.delete(_changes).where(
-    _changes.c.slot == sa.bindparam("slot"), _changes.c.serial < sa.bindparam("until"))
 
 
 class Journal:
@@ -70,9 +63,16 @@ class Journal:
 
     Two threads (of two processes, say) may share a slot by chance; the only effect is that
     they wait for each other's COMMIT.
+
+    :param keep_seconds: for how long changes are kept.
+    :param audits: whether it is recorded, too, who made them.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, keep_seconds: int = pruning.KEEP_SECONDS, *, audits: bool = False
+    ) -> None:
+        self._audits = audits
+        self._keep_seconds = keep_seconds
         self._local = threading.local()
         self._pid: int | None = None
         self._slots = itertools.count()
@@ -104,26 +104,48 @@ class Journal:
             "at_slot": self.slot(), "by_txn": session.txn, "now": utcnow(),
             "decided_by": _ANY_SERIAL if limits_serial is None else limits_serial}
         if session.dialect == "postgresql":
-            kinds, refs = map(list, zip(*changes, strict=True))
-            session.write_later(_INCREMENT_AND_APPEND, {
-                **parameters, "position": list(range(len(changes))), "kind": kinds, "ref": refs,
-            }, _check_head)
+            kinds, refs, *texts = map(list, zip(*changes, strict=True))
+            uuids, names, projects = ([text or None for text in column] for column in texts)
+            inserted = audit.make_array_insert(session) if self._is_audited(session) else None
+            session.write_later(
+                _INCREMENT_AND_APPEND if inserted is None else _audit_and_append(inserted.sought),
+                {**parameters, "position": list(range(len(changes))), "kind": kinds, "ref": refs,
+                 "uuid": uuids, "name": names, "project": projects,
+                 **({} if inserted is None else inserted.parameters)}, _check_head)
             session.flush()
             return
         session.write_later(_INCREMENT_HEAD, parameters, _check_head)
         for start in range(0, len(changes), _BATCH):
             batch = changes[start:start + _BATCH]
             recorded: dict[str, object] = {}
-            for place, (kind, ref) in enumerate(batch):
-                recorded |= {f"position{place}": start + place, f"kind{place}": kind,
-                             f"ref{place}": ref}
+            for place, (kind, ref, uuid, name, project) in enumerate(batch):
+                recorded.update(zip(_name_parameters(place), (
+                    start + place, kind, ref, uuid or None, name or None, project or None),
+                    strict=True))
             session.write_later(_append(len(batch)), {**parameters, **recorded})
+        if self._is_audited(session):
+            audit.insert_later(session)
         session.flush()
 
+    def _is_audited(self, session: Session) -> bool:
+        # Without a caller, it repeats changes that were made before (``was_committed``).
+        return self._audits and session.caller is not None
+
     def notice_commit(self, database: Database, session: Session) -> None:
-        """Prune the slot after some commits, outside of the committed transaction."""
+        """Prune the log after some commits, outside of the committed transaction.
+
+        The thread's own slot and, since threads leave slots behind that nobody writes to any
+        more, another one.
+        """
         if session.recorded_changes and random.randrange(_PRUNE_EVERY) == 0:  # noqa: S311
-            _prune(database, self.slot())
+            for slot in {self.slot(), random.randrange(tables.SLOTS)}:  # noqa: S311
+                self._prune(database, slot)
+
+    def _prune(self, database: Database, slot: int) -> None:
+        with database.connection(database.autocommit) as connection:
+            pruning.prune_slot(
+                Session(connection, database.compiled, writing=True), slot,
+                keep_seconds=self._keep_seconds, most=_PRUNED_SERIALS)
 
     def was_committed(self, database: Database, session: Session) -> bool:
         """Say whether the transaction of ``session`` was committed.
@@ -147,25 +169,21 @@ def _check_head(incremented: int) -> None:
         raise TransactionConflict
 
 
-def _prune(database: Database, slot: int) -> None:
-    """Delete changes of a slot beyond the last ``KEPT_SERIALS``, the oldest first."""
-    with database.connection(database.autocommit) as connection:
-        head, oldest = connection.execute(_RANGE, {"slot": slot}).one()
-        if head is None or oldest is None:
-            return
-        until = min(head - KEPT_SERIALS + 1, oldest + _PRUNED_SERIALS)
-        if until > oldest:
-            connection.execute(_PRUNE, {"slot": slot, "until": until})
-
-
 def _insert(head: sa.FromClause, rows: sa.FromClause) -> sa.Insert:
     select = sa.select(
         head.c.slot, head.c.serial, rows.c.position,
         sa.bindparam("by_txn", type_=_changes.c.txn.type), rows.c.kind, rows.c.ref,
         sa.bindparam("now", type_=_changes.c.created_at.type),
+        rows.c.uuid, rows.c.name, rows.c.project,
     ).select_from(head.join(rows, sa.true()))
     return sa.insert(_changes).inline().from_select(
-        ["slot", "serial", "position", "txn", "kind", "ref", "created_at"], select)
+        ["slot", "serial", "position", "txn", "kind", "ref", "created_at", "uuid", "name",
+         "project"], select)
+
+
+@functools.cache
+def _name_parameters(place: int) -> list[str]:
+    return [f"{name}{place}" for name in _RECORDED]
 
 
 @functools.cache
@@ -189,3 +207,9 @@ def _increment_and_append() -> sa.Insert:
 
 #: ``_INCREMENT_HEAD`` and ``_append`` in one statement for any number of rows, for PostgreSQL.
 _INCREMENT_AND_APPEND = _increment_and_append()
+
+
+@functools.cache
+def _audit_and_append(sought: frozenset[str]) -> sa.Insert:
+    """Build the same with the rows of the audit."""
+    return _increment_and_append().add_cte(audit.build_cte(sought))

@@ -7,7 +7,8 @@ row's lock makes serials commit in order within a slot.
 
 import sqlalchemy as sa
 
-from placement_core.db.metadata import metadata, utcnow
+from placement_core.db import clock
+from placement_core.db.metadata import MYSQL_OPTIONS, metadata, utcnow
 
 #: How many writers can append without waiting for each other.
 SLOTS = 256
@@ -23,6 +24,9 @@ change_heads = sa.Table(
     mysql_engine="InnoDB",
 )
 
+#: ``uuid`` and ``name`` are those of an object that has no ``ref``, or was deleted: the row is
+#: its tombstone. ``project`` is the id that clients know, because the row in ``projects`` may be
+#: gone when the change is read.
 changes = sa.Table(
     "changes", metadata,
     sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
@@ -32,6 +36,9 @@ changes = sa.Table(
     sa.Column("kind", sa.String(32), nullable=False),
     sa.Column("ref", sa.BigInteger, nullable=False),
     sa.Column("created_at", sa.DateTime, nullable=False, default=utcnow),
+    sa.Column("uuid", sa.String(64)),
+    sa.Column("name", sa.Unicode(255)),
+    sa.Column("project", sa.String(255)),
     mysql_engine="InnoDB",
 )
 
@@ -42,4 +49,23 @@ revisions = sa.Table(
     sa.Column("serial", sa.BigInteger, nullable=False),
     sa.Column("txn", sa.BigInteger, nullable=False),
     mysql_engine="InnoDB",
+)
+
+#: Who changed what: a row for each object that a request wrote, by the name of its transaction.
+audit_log = sa.Table(
+    "audit_log", metadata,
+    sa.Column("txn", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("at", clock.DEADLINE, nullable=False),
+    sa.Column("user_id", sa.String(255)),
+    sa.Column("project_id", sa.String(255)),
+    sa.Column("request_id", sa.String(255)),
+    sa.Column("operation", sa.String(255)),
+    sa.Column("kind", sa.String(32)),
+    sa.Column("uuid", sa.String(64)),
+    sa.Column("name", sa.Unicode(255)),
+    sa.Index("audit_log_at_idx", "at", "txn", "position"),
+    sa.Index("audit_log_request_id_idx", "request_id"),
+    sa.Index("audit_log_uuid_idx", "uuid"),
+    **MYSQL_OPTIONS,
 )

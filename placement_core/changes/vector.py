@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from placement_core.changes import tables
+from placement_core.changes import kinds, tables
 from placement_core.context import Context
 from placement_core.db import PreparedRead, Session, read_each, retry_writes
 
@@ -31,6 +31,11 @@ _MOST_CHANGES = 50_000
 #: How many slots one statement reads.
 _BATCH = 16
 
+#: The rest is for readers of changes, not of indexes. The first transaction that a reader asks
+#: for comes whole, because it says whether any is missing.
+_is_followed = _changes.c.kind.in_([
+    sa.literal_column(f"'{kind}'") for kind in kinds.FOLLOWED])
+
 
 @functools.cache
 def _select_since(count: int) -> sa.Executable:
@@ -39,7 +44,8 @@ def _select_since(count: int) -> sa.Executable:
         sa.select(_changes.c.slot, _changes.c.serial, _changes.c.txn, _changes.c.kind,
                   _changes.c.ref)
         .where(_changes.c.slot == sa.bindparam(f"slot{place}"),
-               _changes.c.serial >= sa.bindparam(f"serial{place}"))
+               _changes.c.serial >= sa.bindparam(f"serial{place}"),
+               sa.or_(_is_followed, _changes.c.serial <= sa.bindparam(f"first{place}")))
         for place in range(count)))
     return rows.order_by("slot", "serial").limit(sa.bindparam("most"))
 
@@ -59,7 +65,8 @@ def _select_moved() -> sa.Select[Any]:
     # With a limit, so that the rows of a slot are found by the key, whatever the log's size.
     log = (
         sa.select(_changes.c.serial, _changes.c.txn, _changes.c.kind, _changes.c.ref)
-        .where(_changes.c.slot == _heads.c.slot, _changes.c.serial >= serial)
+        .where(_changes.c.slot == _heads.c.slot, _changes.c.serial >= serial,
+               sa.or_(_is_followed, _changes.c.serial <= sa.func.greatest(serial, 1)))
         .order_by(_changes.c.serial)
         .limit(sa.bindparam("most"))
         .lateral("log"))
@@ -120,7 +127,8 @@ def read_changes(session: Session, seen: Vector, now: Vector) -> set[tuple[str, 
         the reader must load everything again.
     """
     moved = _find_moved(seen, now.heads)
-    if moved is None:
+    # Of a log that is kept for days, nobody reads more than it takes to load everything.
+    if moved is None or now.digest[0] - seen.digest[0] >= _MOST_CHANGES:
         return None
     changed: set[tuple[str, int]] = set()
     for start in range(0, len(moved), _BATCH):
@@ -207,7 +215,8 @@ def _read_since(session: Session, moved: Sequence[_Seen]) -> dict[int, list[Any]
     """
     parameters: dict[str, int] = {"most": _MOST_CHANGES}
     for place, (slot, serial, _) in enumerate(moved):
-        parameters |= {f"slot{place}": slot, f"serial{place}": serial}
+        parameters |= {f"slot{place}": slot, f"serial{place}": serial,
+                       f"first{place}": max(serial, 1)}
     rows = session.execute(_select_since(len(moved)), parameters).all()
     if len(rows) == _MOST_CHANGES:
         return None

@@ -10,9 +10,12 @@ from oslo_policy import opts as policy_opts
 
 from placement_core.conf import (
     api,
+    audit,
     catalog,
     cells,
+    changes,
     compute,
+    dashboard,
     database,
     enforcement,
     least_stranded,
@@ -22,8 +25,11 @@ from placement_core.conf import (
     placement,
     quota,
     reservations,
+    thresholds,
     tracing,
+    usage_intervals,
     workarounds,
+    workers,
 )
 
 _GROUPS: tuple[tuple[cfg.OptGroup | None, list[cfg.Opt]], ...] = (
@@ -32,9 +38,13 @@ _GROUPS: tuple[tuple[cfg.OptGroup | None, list[cfg.Opt]], ...] = (
     (database.GROUP, database.OPTIONS),
     (placement.GROUP, placement.OPTIONS),
     (least_stranded.GROUP, least_stranded.OPTIONS),
+    (usage_intervals.GROUP, usage_intervals.OPTIONS),
     (catalog.GROUP, catalog.OPTIONS),
     (limits.GROUP, limits.OPTIONS),
     (quota.GROUP, quota.OPTIONS),
+    (changes.GROUP, changes.OPTIONS),
+    (audit.GROUP, audit.OPTIONS),
+    (thresholds.GROUP, thresholds.OPTIONS),
     (cells.API_GROUP, cells.API_OPTIONS),
     (cells.GROUP, cells.OPTIONS),
     (compute.GROUP, compute.OPTIONS),
@@ -42,6 +52,8 @@ _GROUPS: tuple[tuple[cfg.OptGroup | None, list[cfg.Opt]], ...] = (
     (enforcement.GROUP, enforcement.OPTIONS),
     (metrics.GROUP, metrics.OPTIONS),
     (tracing.GROUP, tracing.OPTIONS),
+    (dashboard.GROUP, dashboard.OPTIONS),
+    (workers.GROUP, workers.OPTIONS),
     (workarounds.GROUP, workarounds.OPTIONS),
 )
 

@@ -24,17 +24,22 @@ from placement_core import errors
 from placement_core.migrations import exclusive, fence, revisions
 from placement_core.migrations.revisions import Report, no_report
 from placement_core.migrations.versions import (
+    audit,
     catalog,
     comparisons,
     copied_records,
     initial,
     lease_texts,
+    left_thresholds,
     limits,
     managers,
     quota,
     reservations,
+    thresholds,
     unused_names,
+    usage_intervals,
     usage_sums,
+    workers,
 )
 from placement_core.placement import inventories, records, tables
 
@@ -54,7 +59,12 @@ UPSTREAM_TABLES = (
 OWN_TABLES = (*initial.OWN_TABLES, *catalog.OWN_TABLES, *limits.OWN_TABLES,
               *quota.OWN_TABLES, *reservations.OWN_TABLES, *lease_texts.OWN_TABLES,
               *usage_sums.OWN_TABLES, *unused_names.OWN_TABLES, *managers.OWN_TABLES,
-              *copied_records.OWN_TABLES, *comparisons.OWN_TABLES)
+              *copied_records.OWN_TABLES, *comparisons.OWN_TABLES,
+              *usage_intervals.OWN_TABLES, *audit.OWN_TABLES,
+              *thresholds.OWN_TABLES, *workers.OWN_TABLES,
+              *left_thresholds.OWN_TABLES)
+#: The columns of upstream's tables at the newest revision that ``release`` drops.
+ADDED_COLUMNS = (*initial.ADDED_COLUMNS.items(), *usage_intervals.ADDED_COLUMNS.items())
 
 _COLLATION = "utf8mb4_bin"
 _BATCH = 1000
@@ -151,7 +161,7 @@ def release(connection: sa.Connection, say: Say) -> None:
     exclusive.lock_tables(connection, UPSTREAM_TABLES)
     say("locked; removing our columns and tables")
     fence.remove(connection)
-    for table, columns in initial.ADDED_COLUMNS.items():
+    for table, columns in ADDED_COLUMNS:
         present = {column["name"] for column in sa.inspect(connection).get_columns(table)}
         for name in columns:
             if name in present:

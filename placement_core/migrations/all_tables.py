@@ -10,5 +10,7 @@ from placement_core.placement import tables as placement_tables  # noqa: F401  (
 from placement_core.quota import tables as quota_tables  # noqa: F401  (registers)
 from placement_core.reservations import tables as reservation_tables  # noqa: F401  (registers)
 from placement_core.takeover import tables as takeover_tables  # noqa: F401  (registers)
+from placement_core.thresholds import tables as threshold_tables  # noqa: F401  (registers)
+from placement_core.workers import tables as worker_tables  # noqa: F401  (registers)
 
 __all__ = ["metadata"]

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 
 from placement_core import errors
 from placement_core.db.database import Database, Settings
@@ -26,6 +27,10 @@ from placement_core.placement.allocations import usage_counters
 LOG = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
+
+#: How often a schema change begins again because a running service locked tables in another
+#: order. The database undid what it had done, or its steps find it done.
+_MOST_DEADLOCKS = 5
 
 
 class SchemaError(errors.ConfigurationError):
@@ -55,6 +60,15 @@ def sync(
     :raises SchemaError: a newer version of placement-core wrote the schema.
     :raises exclusive.Busy: another process uses the database.
     """
+    for _ in range(_MOST_DEADLOCKS):
+        try:
+            return _sync_once(settings, say, report, contracted=contracted)
+        except db_exception.DBDeadlock:
+            say("a running service used the tables in another order: the step begins again")
+    return _sync_once(settings, say, report, contracted=contracted)
+
+
+def _sync_once(settings: Settings, say: Say, report: Report, *, contracted: bool) -> str:
     with exclusive.transaction(settings) as connection:
         revision = _sync(connection, say, report)
         if contracted:

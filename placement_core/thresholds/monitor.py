@@ -1,0 +1,348 @@
+"""Measures now and then, and reports each crossing of a threshold once.
+
+What is reached is a row of ``reached_thresholds``. A manager reads the rows, measures, and changes
+a row only if it still is as it was read. So of several managers one reports a crossing, and one
+that is slow does not bring back what is over. The row, the change in the log and the deliveries to
+webhooks are one transaction: a report is made if and only if the state has changed. A level that
+is left becomes a row of ``left_thresholds`` in it, which the next one removes after a week.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import logging
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from placement_core import db
+from placement_core.changes import kinds
+from placement_core.context import Context
+from placement_core.db import Session, clock, inserts, lists
+from placement_core.placement.candidates.errors import UnknownRequestedClass
+from placement_core.placement.candidates.requests import CandidatesRequest, RequestGroup
+from placement_core.placement.index import CapacityIndex
+from placement_core.placement.room import fits
+from placement_core.placement.room.shapes import Shape
+from placement_core.quota.overview import Overviews
+from placement_core.thresholds import levels, tables, webhooks
+from placement_core.thresholds.levels import Measurement, Subject
+
+LOG = logging.getLogger(__name__)
+
+#: The change log cuts no names.
+_LONGEST_NAME = 255
+
+#: So long it is known that a threshold was left.
+_KEEP_LEFT_SECONDS = 7 * 86_400
+
+_reached, _left = tables.reached_thresholds, tables.left_thresholds
+
+_ALL = sa.select(_reached).order_by(_reached.c.uuid)
+_AFTER = _ALL.where(_reached.c.uuid > sa.bindparam("after")).limit(
+    sa.bindparam("most", type_=sa.Integer))
+#: The table has only what is reached now, so its few rows need no index of times.
+_NEWEST = sa.select(_reached).order_by(_reached.c.reached_at.desc(), _reached.c.uuid).limit(
+    sa.bindparam("most", type_=sa.Integer))
+_SOME = sa.select(_reached).where(lists.among_many(_reached.c.uuid, "uuids"))
+_NOW = sa.select(clock.now())
+_INSERT = inserts.build_skipping_insert(_reached)
+_IS_AS_READ = (_reached.c.uuid == sa.bindparam("of_uuid"), _reached.c.level == sa.bindparam("was"))
+_UPDATE = sa.update(_reached).where(*_IS_AS_READ)
+_DELETE = sa.delete(_reached).where(*_IS_AS_READ)
+_KEPT_SINCE = clock.in_seconds(sa.literal_column(str(-_KEEP_LEFT_SECONDS), sa.Integer))
+_NEWEST_LEFT = (
+    sa.select(_left).where(_left.c.left_at > _KEPT_SINCE)
+    .order_by(_left.c.left_at.desc(), _left.c.uuid, _left.c.level)
+    .limit(sa.bindparam("most", type_=sa.Integer)))
+_FORGET_LEFT = sa.delete(_left).where(sa.or_(
+    _left.c.left_at <= _KEPT_SINCE,
+    sa.and_(_left.c.uuid == sa.bindparam("of_uuid"), _left.c.level == sa.bindparam("was"))))
+_INSERT_LEFT = sa.insert(_left).inline()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReachedThreshold:
+    """A threshold that is reached now.
+
+    :ivar level: the percentage of the limit; of capacity 1.
+    :ivar measurement: what was measured when that level was reached.
+    :ivar reached_at: when; aware.
+    """
+
+    level: int
+    measurement: Measurement
+    reached_at: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LeftThreshold:
+    """A threshold that was reached for some time.
+
+    :ivar level: as in ``ReachedThreshold``.
+    :ivar bound: the limit, or what was wanted, when it was left, and ``measured`` what was
+        measured then; None: the limit was no more, or the request was not looked at any more.
+    :ivar reached_at, left_at: from when to when; aware.
+    """
+
+    level: int
+    subject: Subject
+    bound: int | None
+    measured: int | None
+    reached_at: datetime.datetime
+    left_at: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Crossing:
+    """A change of the level of a subject.
+
+    :ivar reached_at: when the level before was reached; None: there was none.
+    :ivar measurement: None: the limit is no more, or the request is not looked at any more.
+    """
+
+    subject: Subject
+    before: int
+    after: int
+    reached_at: datetime.datetime | None
+    measurement: Measurement | None
+
+
+class ThresholdMonitor:
+    """Measures, and reports crossings. Thread-safe.
+
+    :param exclude_reserved: hosts of the freepool do not count as capacity.
+    :ivar targets: the webhooks that get reports.
+    :raises errors.ConfigurationError: webhooks are configured wrongly.
+    """
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, overviews: Overviews, index: CapacityIndex,
+        shapes: Sequence[Shape], *, exclude_reserved: bool,
+    ) -> None:
+        options = conf.thresholds
+        self._percentages = sorted({int(text) for text in options.percentages})
+        self._hysteresis: int = options.hysteresis
+        self._fewest: int = options.fewest_shapes
+        self.targets = webhooks.read_targets(conf)
+        self._overviews = overviews
+        self._index = index
+        self._shapes = shapes
+        self._exclude_reserved = exclude_reserved
+
+    def check(self, ctx: Context) -> int:
+        """Measure everything, and report what has crossed a threshold; return how many.
+
+        :raises errors.Unavailable: limits, catalog, usage or the database do not answer.
+        """
+        before = {reached.measurement.subject: reached for reached in list_(ctx)}
+        crossings = []
+        for subject, measurement in self._measure(ctx, before).items():
+            reached = before.get(subject)
+            level = 0 if reached is None else reached.level
+            after = 0 if measurement is None else self._find_level(measurement, level)
+            if after != level:
+                crossings.append(_Crossing(
+                    subject, level, after, None if reached is None else reached.reached_at,
+                    measurement))
+        return sum(_report(ctx, crossing, self.targets) for crossing in crossings)
+
+    def _find_level(self, measurement: Measurement, before: int) -> int:
+        if measurement.subject.kind == "capacity":
+            return levels.find_shortage(measurement, self._hysteresis, before)
+        return levels.find_percentage(measurement, self._percentages, self._hysteresis, before)
+
+    def _measure(
+        self, ctx: Context, before: Mapping[Subject, ReachedThreshold]
+    ) -> dict[Subject, Measurement | None]:
+        """Return what is measured now.
+
+        :returns: None for subjects that are no more; without those about which nothing is known.
+        """
+        limits, complete = self._measure_limits(ctx)
+        capacity = self._measure_capacity(ctx)
+        gone = {subject: None for subject in before
+                if (complete if subject.kind == "limit" else subject not in capacity)}
+        known = {subject: each for subject, each in capacity.items() if each is not None}
+        return {**gone, **limits, **known}
+
+    def _measure_limits(self, ctx: Context) -> tuple[dict[Subject, Measurement], bool]:
+        """Return the limits, and whether these are all; none where cells do not answer."""
+        usages, missing_cells = self._overviews.measure_limits(ctx)
+        if missing_cells:
+            LOG.warning("limits are not compared with thresholds: %d cells do not answer",
+                        len(missing_cells))
+            return {}, False
+        measurements = [Measurement(
+            Subject("limit", usage.node_id, usage.scope, usage.resource_name),
+            usage.limit, usage.used) for usage in usages]
+        return {each.subject: each for each in measurements}, True
+
+    def _measure_capacity(self, ctx: Context) -> dict[Subject, Measurement | None]:
+        """Return how often each usual request fits; None where that is too hard to say."""
+        if not self._fewest:
+            return {}
+        snapshot = self._index.snapshot(ctx)
+        measured: dict[Subject, Measurement | None] = {}
+        for shape in self._shapes:
+            subject = Subject("capacity", None, None, ",".join(
+                f"{name}:{amount}" for name, amount in sorted(shape.amounts.items())))
+            try:
+                fitting = fits.find(
+                    snapshot, CandidatesRequest((RequestGroup("", shape.amounts),)),
+                    most_hosts=0, exclude_reserved=self._exclude_reserved)
+            except UnknownRequestedClass:
+                measured[subject] = Measurement(subject, self._fewest, 0)
+                continue
+            is_known = fitting.exact or fitting.fits >= self._fewest
+            measured[subject] = Measurement(
+                subject, self._fewest, fitting.fits) if is_known else None
+        return measured
+
+
+@db.retry_writes
+def list_(ctx: Context) -> list[ReachedThreshold]:
+    """Return the thresholds that are reached now."""
+    with db.read_once(ctx) as session:
+        return [_make_record(row) for row in session.execute(_ALL)]
+
+
+@db.retry_writes
+def list_newest(ctx: Context, most: int) -> list[ReachedThreshold]:
+    """Return the thresholds that are reached now, those that were reached last first."""
+    with db.read_once(ctx) as session:
+        return [_make_record(row) for row in session.execute(_NEWEST, {"most": most})]
+
+
+@db.retry_writes
+def list_left(ctx: Context, most: int) -> list[LeftThreshold]:
+    """Return the thresholds that were left in the last week, those that were left last first.
+
+    Of a level that was left several times, the last time.
+    """
+    with db.read_once(ctx) as session:
+        return [LeftThreshold(
+            row.level, Subject(row.kind, row.node_id, row.scope, row.resource_name), row.bound,
+            row.measured, row.reached_at.replace(tzinfo=datetime.UTC),
+            row.left_at.replace(tzinfo=datetime.UTC))
+            for row in session.execute(_NEWEST_LEFT, {"most": most})]
+
+
+def read(session: Session, uuids: Collection[str]) -> list[ReachedThreshold]:
+    """Return the thresholds that some subjects have reached, by the uuids of these."""
+    if not uuids:
+        return []
+    return [_make_record(row) for row in session.execute(_SOME, {"uuids": sorted(uuids)})]
+
+
+def list_after(
+    session: Session, uuid: str, *, node_id: str | None, most: int
+) -> list[ReachedThreshold]:
+    """Return the thresholds that are reached now, by the uuids of their subjects.
+
+    :param uuid: only greater ones.
+    :param node_id: only those of this project or domain; None: all.
+    """
+    statement = _AFTER if node_id is None else _AFTER.where(_reached.c.node_id == node_id)
+    return [_make_record(row)
+            for row in session.execute(statement, {"after": uuid, "most": most})]
+
+
+def render(reached: ReachedThreshold) -> dict[str, Any]:
+    """Return the document of a threshold that is reached."""
+    measurement = reached.measurement
+    subject = measurement.subject
+    return {"uuid": subject.uuid, **_describe(subject, measurement.bound, measurement.measured),
+            "level": reached.level, "reached_at": reached.reached_at.isoformat()}
+
+
+def render_left(left: LeftThreshold) -> dict[str, Any]:
+    """Return the document of a threshold that was left."""
+    return {"uuid": left.subject.uuid, **_describe(left.subject, left.bound, left.measured),
+            "level": left.level, "reached_at": left.reached_at.isoformat(),
+            "left_at": left.left_at.isoformat()}
+
+
+@db.retry_writes
+def _report(ctx: Context, crossing: _Crossing, targets: Sequence[webhooks.Target]) -> bool:
+    """Store a crossing with its reports; return whether no other manager did so before."""
+    subject = crossing.subject
+    with db.write(ctx) as session:
+        now: datetime.datetime = session.execute(_NOW).scalar_one()
+        if not _store(session, crossing, now):
+            return False
+        if crossing.after < crossing.before:
+            _store_left(session, crossing, now)
+        event_id = str(uuid.uuid4())
+        session.record_change(
+            kinds.THRESHOLD, uuid=subject.uuid, name=subject.resource_name[:_LONGEST_NAME],
+            project=subject.node_id or "")
+        webhooks.put(session, targets, event_id, _make_body(event_id, crossing, now))
+    LOG.warning("threshold: %s of %s went from %d to %d", subject.resource_name,
+                subject.node_id or "all hosts", crossing.before, crossing.after)
+    return True
+
+
+def _store(session: Session, crossing: _Crossing, now: datetime.datetime) -> bool:
+    """Change the row of a subject if it still is as it was read; return whether it was."""
+    subject, measurement = crossing.subject, crossing.measurement
+    as_read = {"of_uuid": subject.uuid, "was": crossing.before}
+    if not crossing.after:
+        return session.execute(_DELETE, as_read).rowcount == 1
+    assert measurement is not None  # what is not measured reaches nothing
+    values = {"level": crossing.after, "bound": measurement.bound,
+              "measured": measurement.measured, "reached_at": now}
+    if crossing.before:
+        return session.execute(_UPDATE.values(values), as_read).rowcount == 1
+    return session.execute(_INSERT, {
+        "uuid": subject.uuid, "kind": subject.kind, "node_id": subject.node_id,
+        "scope": subject.scope, "resource_name": subject.resource_name, **values}).rowcount == 1
+
+
+def _store_left(session: Session, crossing: _Crossing, now: datetime.datetime) -> None:
+    """Store that the level before was left, and forget what was left long ago."""
+    subject, measurement, reached_at = (
+        crossing.subject, crossing.measurement, crossing.reached_at)
+    assert reached_at is not None  # a level that is left was reached
+    session.execute(_FORGET_LEFT, {"of_uuid": subject.uuid, "was": crossing.before})
+    session.execute(_INSERT_LEFT, {
+        "uuid": subject.uuid, "level": crossing.before, "kind": subject.kind,
+        "node_id": subject.node_id, "scope": subject.scope,
+        "resource_name": subject.resource_name,
+        "bound": None if measurement is None else measurement.bound,
+        "measured": None if measurement is None else measurement.measured,
+        "reached_at": reached_at.astimezone(datetime.UTC).replace(tzinfo=None), "left_at": now})
+
+
+def _make_body(event_id: str, crossing: _Crossing, now: datetime.datetime) -> str:
+    measurement = crossing.measurement
+    bound = None if measurement is None else measurement.bound
+    measured = None if measurement is None else measurement.measured
+    return json.dumps({
+        "id": event_id, "type": "threshold.crossed",
+        "timestamp": now.replace(tzinfo=datetime.UTC).isoformat(),
+        "data": {
+            "uuid": crossing.subject.uuid, **_describe(crossing.subject, bound, measured),
+            "level": crossing.after, "previous_level": crossing.before}})
+
+
+def _describe(subject: Subject, bound: int | None, measured: int | None) -> dict[str, Any]:
+    if subject.kind == "capacity":
+        return {"kind": subject.kind, "resources": {
+            name: int(amount) for name, _, amount in (
+                part.partition(":") for part in subject.resource_name.split(","))},
+            "fewest": bound, "fits": measured}
+    return {"kind": subject.kind, "node_id": subject.node_id, "scope": subject.scope,
+            "resource_name": subject.resource_name, "limit": bound, "used": measured}
+
+
+def _make_record(row: sa.Row[Any]) -> ReachedThreshold:
+    return ReachedThreshold(
+        row.level, Measurement(
+            Subject(row.kind, row.node_id, row.scope, row.resource_name), row.bound,
+            row.measured), row.reached_at.replace(tzinfo=datetime.UTC))
