@@ -62,6 +62,7 @@ class Api:
     :ivar absolute_links: links are URLs, not paths.
     :ivar public_paths: below ``prefix``; they need no token.
     :ivar make_401: makes the answer to a request without a token.
+    :ivar in_openapi: the OpenAPI document describes it.
     :ivar error_schema: JSON schema of what ``render_document`` makes, by microversion.
     :ivar schema_of_401: JSON schema of what ``make_401`` makes.
     :ivar rules: the policy rules that its operations name, with their defaults.
@@ -82,6 +83,7 @@ class Api:
     public_paths: tuple[str, ...] = ()
     make_401: Make401 = make_placement_401
     rules: Sequence[policy.RuleDefault] = ()
+    in_openapi: bool = True
     error_schema: Ladder[Schema] = _ANY_ERROR
     schema_of_401: Schema = dataclasses.field(default_factory=lambda: PLACEMENT_401)
 

@@ -14,11 +14,12 @@ answer health checks, and refuse what the queue has no room for.
 from __future__ import annotations
 
 import collections
+import contextlib
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
@@ -26,6 +27,7 @@ from placement_core import metrics
 from placement_core.http import requestlog
 from placement_core.http.apis import ApisByPath
 from placement_core.http.errors import HTTPError
+from placement_core.http.operations import IDLE_KEY
 
 LOG = logging.getLogger(__name__)
 
@@ -153,6 +155,38 @@ class RequestSlots:
             return True
 
 
+class _Turn:
+    """The slot of one request, which it may leave to others while it only waits."""
+
+    def __init__(self, slots: RequestSlots) -> None:
+        self._slots = slots
+        self._has_slot = False
+
+    def begin(self) -> bool:
+        """Take a slot; return whether there was one in time."""
+        self._has_slot = self._slots.acquire()
+        return self._has_slot
+
+    def end(self) -> None:
+        """Give the slot back, if there is one."""
+        if self._has_slot:
+            self._has_slot = False
+            self._slots.release()
+
+    @contextlib.contextmanager
+    def idle(self) -> Iterator[None]:
+        """Leave the slot to others.
+
+        :raises Overloaded: afterwards there was none in time.
+        """
+        self.end()
+        try:
+            yield
+        finally:
+            if not self.begin():
+                raise Overloaded
+
+
 class ConcurrencyLimit:
     """WSGI middleware that processes a number of requests at a time.
 
@@ -169,12 +203,14 @@ class ConcurrencyLimit:
         self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
-        if not self._slots.acquire():
+        turn = _Turn(self._slots)
+        if not turn.begin():
             return self._refuse(environ, start_response)
+        environ[IDLE_KEY] = turn.idle
         try:
             return self._app(environ, start_response)
         finally:
-            self._slots.release()
+            turn.end()
 
     def _refuse(
         self, environ: dict[str, Any], start_response: StartResponse

@@ -9,9 +9,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
+import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 from placement_core.caches import BoundedCache
-from placement_core.changes import revisions
+from placement_core.changes import revisions, vector
 from placement_core.context import Context
 
 #: How much a process caches; an answer that is larger than a quarter of it is not cached.
@@ -31,10 +34,16 @@ class ETag:
     :ivar parts: what does not change for a request of the same caller for the same
         URL: the URL, the scope, the model.
     :ivar of_limits: the limits and the local catalog, too.
+    :ivar of_changes: everything that the change log tells of, too.
+    :ivar read_more: returns a text that is another one once something else has changed.
+    :ivar step_seconds: the time, too, in steps of so many seconds; None: not the time.
     """
 
     parts: tuple[str, ...]
     of_limits: bool = False
+    of_changes: bool = False
+    read_more: Callable[[Context], str] | None = None
+    step_seconds: int | None = None
 
     def text(self, ctx: Context) -> str:
         """Return the present tag.
@@ -45,6 +54,12 @@ class ETag:
         parts = self.parts
         if self.of_limits:
             parts = (revisions.read(ctx, revisions.LIMITS), *parts)
+        if self.of_changes:
+            parts = (str(vector.read_digest(ctx)), *parts)
+        if self.read_more is not None:
+            parts = (self.read_more(ctx), *parts)
+        if self.step_seconds is not None:
+            parts = (str(int(time.time()) // self.step_seconds), *parts)
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
@@ -62,14 +77,21 @@ def matches_any(header: str) -> bool:
     return header.strip() == "*"
 
 
-class Bodies(BoundedCache[str, bytes]):
+class Body(NamedTuple):
+    """The body of an answer."""
+
+    content: bytes
+    media_type: str
+
+
+class Bodies(BoundedCache[str, Body]):
     """A cache of the last bodies that a process sent, by tag."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        super().__init__(most_bytes, size=len)
+        super().__init__(most_bytes, size=lambda body: len(body.content))
         self._longest = most_bytes // 4
 
-    def put(self, tag: str, body: bytes) -> None:
+    def put(self, tag: str, body: Body) -> None:
         """Cache a body, unless it is larger than a quarter of the cache."""
-        if len(body) <= self._longest:
+        if len(body.content) <= self._longest:
             super().put(tag, body)

@@ -28,6 +28,7 @@ _STATUSES: tuple[tuple[type[errors.Error], int], ...] = (
     (errors.NotFound, 404),
     (errors.Invalid, 400),
     (errors.Conflict, 409),
+    (errors.Gone, 410),
     (errors.Forbidden, 403),
     (errors.OverLimit, 403),
     (errors.Unavailable, 503),
@@ -103,8 +104,9 @@ def render_error(
     render_document: RenderDocument, error: errors.Error, environ: dict[str, Any],
     version: Version | None
 ) -> Response:
-    """Render an error of the domain, note its code, and log ``Unavailable`` in one line."""
+    """Render an error of the domain, note what it is, and log ``Unavailable`` in one line."""
     environ[requestlog.ERROR_CODE_KEY] = error.code
+    environ[requestlog.ERROR_TEXT_KEY] = str(error)
     response = render_document(get_status(error), error, environ, version)
     if isinstance(error, errors.Unavailable):
         response.headers["Retry-After"] = str(error.retry_after_seconds)

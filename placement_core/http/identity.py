@@ -122,6 +122,8 @@ class KeystoneIdentity:
             domain_id=environ.get("HTTP_X_DOMAIN_ID"),
             user_domain_id=environ.get("HTTP_X_USER_DOMAIN_ID"),
             project_domain_id=environ.get("HTTP_X_PROJECT_DOMAIN_ID"),
+            user_name=environ.get("HTTP_X_USER_NAME"),
+            project_name=environ.get("HTTP_X_PROJECT_NAME"),
         )
         return self.app(environ, start_response)
 

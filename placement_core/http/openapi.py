@@ -19,11 +19,10 @@ from placement_core.caches import BoundedCache
 from placement_core.http import media, versions
 from placement_core.http.apis import KEYSTONE_ERROR, Api
 from placement_core.http.json_schemas import Schema
-from placement_core.http.operations import ONLY, Operation, Version
+from placement_core.http.operations import CSV, JSON, ONLY, Operation, Version
 
 Document = dict[str, Any]
 
-_JSON = "application/json"
 #: The variables of a path.
 _VARIABLE = re.compile(r"\{(\w+)\}")
 #: A parameter of a query that may have the suffix of a group.
@@ -207,13 +206,15 @@ def _describe_operation(
     if body is not None:
         document["requestBody"] = {
             "required": True,
-            "content": {_JSON: {"schema": components.add_schema(
+            "content": {JSON: {"schema": components.add_schema(
                 f"{id_}_body", _loosen_uuids(body))}}}
     answers = operation.answers.at(version) if operation.answers is not None else {}
     responses = {
         str(status): _describe_response(
             status, None if schema is None else components.add_schema(f"{id_}_{status}", schema))
         for status, schema in answers.items()}
+    if operation.offers_csv:
+        responses["200"]["content"][CSV] = {"schema": {"type": "string"}}
     if operation.etag is not None:
         responses["304"] = {"description": "The caller's copy is current."}
     for status in list_refusals(api, operation, version):
@@ -225,7 +226,7 @@ def _describe_operation(
 def _describe_response(status: int, schema: Document | None) -> Document:
     response: Document = {"description": _REASONS.get(status, "An error.")}
     if schema is not None:
-        response["content"] = {_JSON: {"schema": schema}}
+        response["content"] = {JSON: {"schema": schema}}
     return response
 
 

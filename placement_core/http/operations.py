@@ -8,10 +8,12 @@ body; the domain behind them sees no version.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from placement_core.context import Context
 from placement_core.http import pages
@@ -26,8 +28,13 @@ T = TypeVar("T")
 #: A microversion, ordered as numbers are: (1, 9) < (1, 10).
 Version = tuple[int, int]
 
+JSON, CSV = "application/json", "text/csv"
+
 #: What every request to an API without microversions has.
 ONLY: Version = (1, 0)
+
+#: In the environment of a request: ``Call.idle``.
+IDLE_KEY = "placement_core.idle"
 
 #: The largest body of one record, in bytes: its names, descriptions and numbers.
 RECORD_BODY = 256 * 1024
@@ -56,6 +63,18 @@ class Ladder(Generic[T]):
         raise KeyError(version)
 
 
+class Allows(Protocol):
+    """Says whether the caller passes a policy rule."""
+
+    def __call__(
+        self, rule: str, *, target: Mapping[str, str | None] | None = None
+    ) -> bool:
+        """Answer.
+
+        :param target: of the action; the caller's own project and user when None.
+        """
+
+
 @dataclasses.dataclass(slots=True)
 class Call:
     """A request that passed every check its operation names.
@@ -69,6 +88,9 @@ class Call:
         where the API's links are absolute.
     :ivar address: the URL of the request, where the API's links are absolute.
     :ivar openapi: describes what the service speaks; None in a call of a test.
+    :ivar idle: opens a context in which the view does nothing but wait, so that the request does
+        not count among those that are processed.
+    :ivar last_event_id: what a reader of events has seen last; None: it begins.
     """
 
     services: Services
@@ -77,10 +99,12 @@ class Call:
     query: Mapping[str, list[str]]
     body: Any
     microversion: Version
-    allows: Callable[[str], bool]
+    allows: Allows
     prefix: str = ""
     address: str = ""
     openapi: OpenApi | None = None
+    idle: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    last_event_id: str | None = None
 
     def parse_page(self) -> pages.Page:
         """Return the page of a list that the query string asks for."""
@@ -95,12 +119,16 @@ NOW = datetime.datetime.max
 class Reply:
     """The answer of a view.
 
-    :ivar body: something JSON can hold, bytes that already are JSON, or None.
+    :ivar body: something JSON can hold, bytes that already are what ``media_type`` says, or None.
     :ivar location: a path below the mount point; it becomes an absolute URL.
     :ivar last_modified: naive UTC, ``NOW``, or None for no caching headers.
     :ivar cacheable: send ``Cache-Control: no-cache`` (and ``Last-Modified``
         where there is one) from microversion 1.15 on.
     :ivar headers: further headers of this reply.
+    :ivar events: in place of a body, events as ``text/event-stream`` has them, which are sent as
+        they come.
+    :ivar media_type: of a body that is bytes.
+    :ivar partial: something could not be read now, so the reply gets no entity tag.
     """
 
     status: int = 200
@@ -109,6 +137,9 @@ class Reply:
     last_modified: datetime.datetime | None = None
     cacheable: bool = False
     headers: tuple[tuple[str, str], ...] = ()
+    events: Iterator[bytes] | None = None
+    media_type: str = JSON
+    partial: bool = False
 
 
 View = Callable[[Call], Reply]
@@ -142,10 +173,12 @@ class Operation:
     :ivar target: makes the policy target of a call; the caller's own by default.
     :ivar media_before_gate: 415 and 406 come before the 404 of ``since``.
     :ivar etag: makes the entity tag of a read: if two calls have the same one,
-        ``view`` answers both of them 200 with the same body. It returns None if there is none
-        now.
+        ``view`` answers both of them 200 with the same body, unless its reply is ``partial``.
+        It returns None if there is none now.
     :ivar answers: what ``view`` answers, by microversion. Production does not look at it: it is
         for the OpenAPI document, and tests hold every answer to it.
+    :ivar event_view: answers those who accept ``text/event-stream``, with ``Reply.events``.
+    :ivar offers_csv: whether it answers CSV, too, to those who ask for it in the query string.
     :ivar refusals: statuses of errors that do not follow from the other fields
         (``openapi.list_refusals``).
     """
@@ -169,3 +202,5 @@ class Operation:
     answers: Ladder[Answers] | None = None
     refusals: tuple[int, ...] = ()
     repeated: Ladder[Collection[str]] | None = None
+    event_view: View | None = None
+    offers_csv: bool = False

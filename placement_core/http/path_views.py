@@ -8,6 +8,7 @@ Source: spec placement_api §1.1.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,8 @@ from placement_core.http import (
     conditional,
     errors as http_errors,
     identity,
+    media,
+    operations,
     replies,
     request_bodies,
     requestlog,
@@ -116,13 +119,15 @@ class PathView:
         path: dict[str, str] = request.matchdict
         if any("\0" in value for value in path.values()):
             raise errors.NotFound()
+        wants_events = operation.event_view is not None and media.accepts_events(environ)
+        json_only = operation.json_only and not wants_events
         if operation.media_before_gate:
             self._check_media(
-                environ, endpoint.takes_body(max(version, operation.since)), operation.json_only)
+                environ, endpoint.takes_body(max(version, operation.since)), json_only)
             self._check_gate(operation, version)
         else:
             self._check_gate(operation, version)
-            self._check_media(environ, endpoint.takes_body(version), operation.json_only)
+            self._check_media(environ, endpoint.takes_body(version), json_only)
         caller = identity.get_identity(environ)
         if operation.policy is not None:
             target = operation.target and operation.target(self._parse_query_leniently(environ))
@@ -130,7 +135,8 @@ class PathView:
         if operation.check_served is not None:
             operation.check_served(self._services)
 
-        ctx = self._services.context(caller, environ.get(requestlog.ENVIRON_KEY))
+        ctx = self._services.context(
+            caller, environ.get(requestlog.ENVIRON_KEY), endpoint.name[1])
         query = self._read_query(environ, endpoint, version)
         try:
             body = self._read_body(environ, endpoint, version)
@@ -141,13 +147,18 @@ class PathView:
         prefix = urls.get_mount_path(environ)
         call = Call(self._services, ctx, path, query, body, version,
                     functools.partial(self._authorizer.allows, identity=caller), prefix,
-                    openapi=self._openapi)
+                    openapi=self._openapi,
+                    idle=environ.get(operations.IDLE_KEY, contextlib.nullcontext),
+                    last_event_id=environ.get("HTTP_LAST_EVENT_ID"))
         if self._api.absolute_links:
             call.prefix = f"{urls.get_host_url(environ)}{prefix}"
             call.address = urls.get_request_url(request)
         if operation.etag is not None:
             return self._answer_conditionally(operation, call, operation.etag(call), environ)
-        return self._render(operation.view(call), environ, version, prefix)
+        view = operation.view
+        if wants_events and operation.event_view is not None:
+            view = operation.event_view
+        return self._render(view(call), environ, version, prefix)
 
     def _answer_options(self) -> Response:
         return Response(
@@ -162,21 +173,25 @@ class PathView:
         if etag is None:
             return self._render(operation.view(call), environ, call.microversion, call.prefix)
         tag = etag.text(call.ctx)
-        environ[conditional.ENVIRON_KEY] = etag
         headers = [("ETag", f'"{tag}"'), ("Cache-Control", "private, no-cache")]
         if self._api.versions is not None:
             headers.append(("Vary", "X-Auth-Token"))
         if_none_match = environ.get("HTTP_IF_NONE_MATCH")
         if if_none_match is not None and conditional.matches(if_none_match, tag):
+            environ[conditional.ENVIRON_KEY] = etag
             return replies.render_not_modified(headers)
         body = self._bodies.get(tag)
         if body is None:
-            body = replies.dump_json(operation.view(call).body)
+            reply = operation.view(call)
+            if reply.status != 200 or reply.partial:
+                return self._render(reply, environ, call.microversion, call.prefix)
+            body = replies.make_body(reply)
             self._bodies.put(tag, body)
+        environ[conditional.ENVIRON_KEY] = etag
         if if_none_match is not None and conditional.matches_any(if_none_match):
             return replies.render_not_modified(headers)
         headers += replies.make_content_headers(body)
-        return Response(status=200, headerlist=headers, app_iter=[body])
+        return Response(status=200, headerlist=headers, app_iter=[body.content])
 
     def _check_gate(self, operation: Operation, version: Version) -> None:
         if version >= operation.since:

@@ -90,9 +90,11 @@ class Authorizer:
         if not self._passes(rule, identity, target):
             raise NotAllowed(rule)
 
-    def allows(self, rule: str, identity: Identity) -> bool:
-        """Say whether the caller passes a rule that is about nothing but the caller."""
-        return self._is_in_scope(rule, identity) and self._passes(rule, identity, None)
+    def allows(
+        self, rule: str, identity: Identity, target: Mapping[str, str | None] | None = None
+    ) -> bool:
+        """Say whether the caller passes a rule; see ``check``."""
+        return self._is_in_scope(rule, identity) and self._passes(rule, identity, target)
 
     def describe(self, rule: str, identity: Identity) -> str:
         """Return a sentence that says what the caller, who was refused, would need."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
@@ -13,6 +16,7 @@ from placement_core.context import Identity
 from placement_core.http.apis import ApisByPath
 from placement_core.http.errors import HTTPError
 from placement_core.http.identity import get_identity
+from placement_core.http.operations import IDLE_KEY
 
 _RETRY_AFTER_SECONDS = 1
 
@@ -54,13 +58,30 @@ class ProjectShare:
                 self._in_flight[project] += 1
         if is_refused:
             return self._refuse(environ, start_response)
+        environ[IDLE_KEY] = functools.partial(
+            self._idle, project, environ.get(IDLE_KEY, contextlib.nullcontext))
         try:
             return self._app(environ, start_response)
         finally:
-            with self._lock:
-                self._in_flight[project] -= 1
-                if not self._in_flight[project]:
-                    del self._in_flight[project]
+            self._add(project, -1)
+
+    @contextlib.contextmanager
+    def _idle(
+        self, project: str, outer: Callable[[], AbstractContextManager[None]]
+    ) -> Iterator[None]:
+        """Leave a request out while it does nothing but wait."""
+        self._add(project, -1)
+        try:
+            with outer():
+                yield
+        finally:
+            self._add(project, 1)
+
+    def _add(self, project: str, change: int) -> None:
+        with self._lock:
+            self._in_flight[project] += change
+            if not self._in_flight[project]:
+                del self._in_flight[project]
 
     def _refuse(
         self, environ: dict[str, Any], start_response: StartResponse

@@ -11,10 +11,9 @@ import orjson
 from pyramid.response import Response
 from webob.datetime_utils import serialize_date
 
-from placement_core.http import urls
+from placement_core.http import media, urls
+from placement_core.http.conditional import Body
 from placement_core.http.operations import NOW, Reply
-
-_JSON = "application/json"
 
 
 def render(
@@ -27,11 +26,15 @@ def render(
     """
     headers: list[tuple[str, str]] = list(reply.headers)
     chunks: list[bytes] = []
-    body = reply.body
-    if body is not None:
-        body = dump_json(body)
-        chunks.append(body)
+    if reply.body is not None:
+        body = make_body(reply)
+        chunks.append(body.content)
         headers += make_content_headers(body)
+    elif reply.events is not None:
+        # A proxy would collect them.
+        headers += [("Content-Type", media.EVENTS), ("Cache-Control", "no-store"),
+                    ("X-Accel-Buffering", "no")]
+        return Response(status=reply.status, headerlist=headers, app_iter=reply.events)
     elif reply.status != 204:
         headers.append(("Content-Length", "0"))
     if reply.location is not None:
@@ -51,10 +54,14 @@ def render_not_modified(headers: list[tuple[str, str]]) -> Response:
     return Response(status=304, headerlist=headers, app_iter=[])
 
 
+def make_body(reply: Reply) -> Body:
+    """Return the body of a reply; what are no bytes, such as a dataclass, becomes JSON."""
+    body = reply.body
+    return Body(body if isinstance(body, bytes) else dump_json(body), reply.media_type)
+
+
 def dump_json(body: Any) -> bytes:
-    """Return the body of a view, which may be a dataclass, as JSON; bytes already are."""
-    if isinstance(body, bytes):
-        return body
+    """Return the JSON of anything that JSON can hold, and of dataclasses."""
     try:
         return orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)
     except orjson.JSONEncodeError:
@@ -63,6 +70,6 @@ def dump_json(body: Any) -> bytes:
             body, ensure_ascii=False, separators=(",", ":"), default=dataclasses.asdict).encode()
 
 
-def make_content_headers(body: bytes) -> list[tuple[str, str]]:
-    """Return the content headers of a JSON body."""
-    return [("Content-Type", _JSON), ("Content-Length", str(len(body)))]
+def make_content_headers(body: Body) -> list[tuple[str, str]]:
+    """Return the content headers of a body."""
+    return [("Content-Type", body.media_type), ("Content-Length", str(len(body.content)))]

@@ -24,6 +24,8 @@ MICROVERSION_KEY = "placement_core.microversion"
 OPERATION_KEY = "placement_core.operation"
 #: The code of the domain's error that a request is refused with.
 ERROR_CODE_KEY = "placement_core.error_code"
+#: What its caller is told of it.
+ERROR_TEXT_KEY = "placement_core.error_text"
 
 _HEADER = "x-openstack-request-id"
 _GLOBAL_ID = re.compile(

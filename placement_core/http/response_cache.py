@@ -16,7 +16,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 from placement_core import errors
 from placement_core.caches import BoundedCache
 from placement_core.context import Identity
-from placement_core.http import conditional, identity, requestlog
+from placement_core.http import conditional, identity, replies, requestlog
 from placement_core.http.policy import Authorizer
 from placement_core.services import Services
 
@@ -110,5 +110,5 @@ class ResponseCache:
         if body is None:
             return None
         start_response("200 OK", [
-            *headers, ("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
-        return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+            *headers, *replies.make_content_headers(body)])
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [body.content]

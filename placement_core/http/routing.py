@@ -29,7 +29,7 @@ def include(
     :raises ValueError: an operation is wrong: its policy rule is unknown, or
         another one has the same method and path.
     """
-    openapi = OpenApi(apis)
+    openapi = OpenApi([api for api in apis if api.in_openapi])
     for api in apis:
         _add_routes(config, api, services, authorizer, bodies, openapi)
     config.registry.placement_core_apis = ApisByPath(apis)

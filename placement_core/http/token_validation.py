@@ -15,16 +15,16 @@ from placement_core.http.apis import ApisByPath
 
 #: How long an answer of Keystone may take, unless ``http_connect_timeout`` says so. Without any
 #: bound, a Keystone that falls silent would occupy every thread.
-_TIMEOUT_SECONDS = 10
+TIMEOUT_SECONDS = 10
 
 
 class KeystoneAway(errors.Unavailable):
-    """Whether a token is good cannot be known now."""
+    """Keystone does not answer, so that something cannot be done now."""
 
     code = "placement.auth.unavailable"
 
-    def __init__(self) -> None:
-        super().__init__("Keystone cannot validate the token now; please try again.")
+    def __init__(self, task: str = "validate the token") -> None:
+        super().__init__(f"Keystone cannot {task} now; please try again.")
 
 
 class TokenValidation(auth_token.AuthProtocol):  # type: ignore[misc]  # it has no types
@@ -60,4 +60,4 @@ class TokenValidation(auth_token.AuthProtocol):  # type: ignore[misc]  # it has 
         options = self._authtoken
         return client_sessions.load_from_options(
             insecure=options.insecure, cacert=options.cafile, cert=options.certfile,
-            key=options.keyfile, timeout=options.http_connect_timeout or _TIMEOUT_SECONDS)
+            key=options.keyfile, timeout=options.http_connect_timeout or TIMEOUT_SECONDS)

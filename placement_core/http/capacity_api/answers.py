@@ -54,6 +54,21 @@ CLAIM_CREATED: Ladder[Answers] = Ladder({ONLY: {
 CLAIMS = answer(record({"claims": listed(_CLAIM), **_LINKS}))
 CONFIRMED = RELEASED = _UUIDS
 
+# Audit and changes
+
+_ENTRIES = listed(record({
+    "at": TEXT, "transaction": TEXT, **dict.fromkeys((
+        "user_id", "project_id", "request_id", "operation", "kind", "uuid", "name"),
+        TEXT_OR_NULL)}))
+AUDIT = answer(record({"entries": _ENTRIES, **_LINKS}))
+
+CHANGES = answer(record({
+    "changes": listed(record({
+        "kind": TEXT, "id": TEXT, "name": TEXT_OR_NULL, "project_id": TEXT_OR_NULL,
+        "revision": AMOUNT, "deleted": FLAG,
+    }, {"document": {"type": "object"}})),
+    "next": TEXT, "revision": AMOUNT, "more": FLAG}, {"audit": _ENTRIES}))
+
 # Explanations
 
 _FILTERS = {"filters": listed(record({"filter": TEXT, "value": TEXT, "left": AMOUNT}))}
@@ -145,6 +160,48 @@ PROVIDERS = answer(record({
 USAGES = answer(record({
     "usages": listed(record({"project_id": TEXT, "consumer_count": AMOUNT, **_RESOURCES})),
     **_LINKS}))
+
+_COMPLETE_SINCE = {"complete_since": TEXT}
+USAGE_INTERVALS = answer(record({
+    "intervals": listed(record({
+        "consumer_uuid": TEXT, "consumer_type": TEXT, "project_id": TEXT_OR_NULL,
+        "user_id": TEXT_OR_NULL, "provider_uuid": UUID, "resource_class": TEXT, "amount": AMOUNT,
+        "started_at": TEXT, "ended_at": TEXT_OR_NULL})),
+    **_COMPLETE_SINCE, **_LINKS}))
+USAGE_TOTALS = answer(record({
+    "totals": listed(record({
+        "project_id": TEXT_OR_NULL, "resource_class": TEXT, "amount_seconds": AMOUNT})),
+    **_COMPLETE_SINCE}))
+
+# Thresholds
+
+_REACHED = {"uuid": UUID, "level": INTEGER, "reached_at": TEXT}
+_LEFT = {**_REACHED, "left_at": TEXT}
+_OF_LIMIT = {
+    "kind": {"enum": ["limit"]}, "node_id": TEXT,
+    "scope": {"type": "string", "enum": ["own", "subtree"]}, "resource_name": TEXT}
+_OF_CAPACITY = {"kind": {"enum": ["capacity"]}, **_RESOURCES}
+#: What was left has no numbers where the limit was no more.
+THRESHOLDS = answer(record({
+    "thresholds": listed({"anyOf": [
+        record({**_REACHED, **_OF_LIMIT, "limit": INTEGER, "used": INTEGER}),
+        record({**_REACHED, **_OF_CAPACITY, "fewest": INTEGER, "fits": AMOUNT})]}),
+    "left": listed({"anyOf": [
+        record({**_LEFT, **_OF_LIMIT, "limit": INTEGER_OR_NULL, "used": INTEGER_OR_NULL}),
+        record({**_LEFT, **_OF_CAPACITY, "fewest": INTEGER_OR_NULL,
+                "fits": INTEGER_OR_NULL})]})}))
+
+# Workers
+
+WORKERS = answer(record({"workers": listed(record({
+    "uuid": UUID, "host": TEXT, "process_id": INTEGER, "version": TEXT, "started_at": TEXT,
+    "seen_at": TEXT, "alive": FLAG, "index_read_at": TEXT_OR_NULL,
+    "index_providers": INTEGER_OR_NULL, "in_flight": AMOUNT, "requests": AMOUNT,
+    "refusals": AMOUNT, "refusals_last_minute": AMOUNT, "codes": keyed(AMOUNT)}))}))
+REFUSALS = answer(record({"refusals": listed(record({
+    "at": TEXT, "first_at": TEXT, "times": AMOUNT, "operation": TEXT, "status": INTEGER,
+    "code": TEXT, **dict.fromkeys((
+        "project_id", "user_id", "request_id", "detail"), TEXT_OR_NULL)}))}))
 
 # Room
 
@@ -250,5 +307,7 @@ ERROR: Ladder[Schema] = Ladder({ONLY: placement.make_error(
     # A gang finds no room.
     holds=AMOUNT,
     largest=listed(record({"level": TEXT, "name": TEXT_OR_NULL, "holds": AMOUNT})),
+    # A token of changes is too old.
+    oldest=TEXT, oldest_at=TEXT_OR_NULL,
     # A lease does not fit.
     missing=keyed(INTEGER), during=or_null(record(_WINDOW)), fits_at=TEXT_OR_NULL)})

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from typing import Any
 
 import jsonschema
 from pyramid.response import Response
 
 from placement_core import errors
+from placement_core.changes.errors import PositionLost
+from placement_core.feed import tokens
 from placement_core.http import errors as http_errors
 from placement_core.http.apis import Api
 from placement_core.http.capacity_api import answers, exceeded_limits, policies, routes, windows
@@ -32,12 +35,17 @@ def _render_document(
 
     What exceeds limits says which, in ``excesses``, too; a lease that does not fit says
     what is ``missing``, ``during`` which part of it, and at which start it ``fits_at``; a
-    gang that does not, how many members all hosts hold, and the ``largest`` domain of each level.
+    gang that does not, how many members all hosts hold, and the ``largest`` domain of each level;
+    a token of changes that is too old, the ``oldest`` that works, and when the oldest change that
+    is known was made (``oldest_at``).
     """
     members: dict[str, Any] = {}
     if isinstance(error, QuotaExceeded):
         members["excesses"] = [
             exceeded_limits.render_exceeded_limit(exceeded) for exceeded in error.exceeded_limits]
+    if isinstance(error, PositionLost):
+        members["oldest"] = tokens.encode(tokens.Token(error.oldest))
+        members["oldest_at"] = error.oldest_at and error.oldest_at.replace(tzinfo=datetime.UTC)
     if isinstance(error, NoRoomForGang):
         members["holds"] = error.holds
         members["largest"] = [dataclasses.asdict(largest) for largest in error.largest]

@@ -8,6 +8,9 @@ from oslo_policy import policy
 
 from placement_core.http import roles
 
+CHANGES_LIST = "capacity:changes:list"
+CHANGES_OF_ALL = "capacity:changes:all_projects"
+
 CLAIMS_LIST = "capacity:claims:list"
 CLAIMS_SHOW = "capacity:claims:show"
 CLAIMS_CREATE = "capacity:claims:create"
@@ -36,6 +39,8 @@ COMPUTE_NODES_SHOW = "capacity:compute_nodes:show"
 CONSUMERS_LIST = "capacity:consumers:list"
 PROVIDERS_LIST = "capacity:providers:list"
 USAGES_LIST = "capacity:usages:list"
+USAGE_INTERVALS = "capacity:usage:intervals"
+USAGE_TOTALS = "capacity:usage:totals"
 
 ROOM_SHOW = "capacity:room:show"
 ROOM_HOSTS = "capacity:room:hosts"
@@ -47,6 +52,11 @@ INSTANCES_SHOW = "capacity:instances:show"
 INSTANCES_REGISTER = "capacity:instances:register"
 INSTANCES_UPDATE = "capacity:instances:update"
 INSTANCES_DELETE = "capacity:instances:delete"
+
+AUDIT_LIST = "capacity:audit:list"
+THRESHOLDS_LIST = "capacity:thresholds:list"
+WORKERS_LIST = "capacity:workers:list"
+REFUSALS_LIST = "capacity:refusals:list"
 
 QUOTA_LIST = "capacity:quota:list"
 QUOTA_SHOW = "capacity:quota:show"
@@ -86,6 +96,10 @@ def _quota_rule(name: str, description: str, operation: str) -> policy.Documente
 
 
 RULES: list[policy.DocumentedRuleDefault] = [
+    _rule(CHANGES_LIST, "Follow what changes, of one project or of all.", "GET /changes",
+          roles.ADMIN_OR_PROJECT_READER_OR_SERVICE),
+    _rule(CHANGES_OF_ALL, "See in changes on which hosts consumers have something.",
+          "GET /changes"),
     _rule(CLAIMS_LIST, "List claims that are held or expired.", "GET /claims"),
     _rule(CLAIMS_SHOW, "Show a claim.", "GET /claims/{id}"),
     _rule(CLAIMS_CREATE, "Claim capacity and quota, for good or for a time.", "POST /claims"),
@@ -119,6 +133,10 @@ RULES: list[policy.DocumentedRuleDefault] = [
     _rule(PROVIDERS_LIST, "List providers with inventories, traits and aggregates.",
           "GET /providers"),
     _rule(USAGES_LIST, "List what all projects use.", "GET /usages"),
+    _rule(USAGE_INTERVALS, "List which consumers held what on which providers, from when to when.",
+          "GET /usage/intervals"),
+    _rule(USAGE_TOTALS, "Show what projects used over some time.", "GET /usage/totals",
+          roles.ADMIN_OR_PROJECT_READER_OR_SERVICE),
     _rule(ROOM_SHOW, "Show how much room there is.", "GET /room"),
     _rule(ROOM_HOSTS, "Show how much room each host has. capacity:room:show asks for it, too, "
           "where in_tree or group_by=root tells of single hosts.", "GET /room/hosts"),
@@ -131,6 +149,11 @@ RULES: list[policy.DocumentedRuleDefault] = [
     _rule(INSTANCES_REGISTER, "Register an instance.", "POST /instances"),
     _rule(INSTANCES_UPDATE, "Update an instance.", "PATCH /instances/{uuid}"),
     _rule(INSTANCES_DELETE, "Mark an instance as deleted.", "DELETE /instances/{uuid}"),
+    _rule(AUDIT_LIST, "List who changed what.", "GET /audit", roles.ADMIN),
+    _rule(THRESHOLDS_LIST, "List the thresholds that are reached.", "GET /thresholds"),
+    _rule(WORKERS_LIST, "List the processes that serve, and how they do.", "GET /workers"),
+    _rule(REFUSALS_LIST, "List the requests that were refused in the last hour, of callers in one "
+          "project or in all.", "GET /refusals", roles.ADMIN_OR_PROJECT_READER_OR_SERVICE),
     _quota_rule(QUOTA_LIST, "Show what projects may have, have, and could still have.",
                 "GET /quota"),
     _quota_rule(QUOTA_SHOW, "Show what a project may have, has, and could still have.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from placement_core.feed import tokens
 from placement_core.http import pages
 from placement_core.http.limits_api import bodies
 from placement_core.http.operations import ONLY, Ladder
@@ -43,10 +44,21 @@ _SCHEMAS: dict[str, Any] = {
     "lease_id": _TEXT,
     "start": _TEXT,
     "end": _TEXT,
+    "from": _TEXT,
+    "to": _TEXT,
+    "consumer_uuid": _TEXT,
+    "request_id": _TEXT,
+    "operation": _TEXT,
+    "uuid": _TEXT,
+    "format": {"enum": ["json", "csv"]},
     "reservations": {"minLength": 1},
     "microversion": {"enum": list(mv.BY_NUMBER)},
     "minutes": _LASTING,
     "seconds": _LASTING,
+    "after": {"minLength": 1, "maxLength": tokens.LONGEST},
+    "kinds": {"minLength": 1, "maxLength": 255},
+    "wait": {"pattern": r"^([0-9]|[12][0-9]|30)\Z"},
+    "include": {"enum": ["document", "audit", "document,audit"]},
 }
 
 USER_LIMIT_FIELDS = ("project_id", "user_id", "service_id", "region_id", "resource_name")
@@ -66,6 +78,8 @@ def _make_schema(
     }})
 
 
+CHANGES = _make_schema(
+    ("after", "kinds", "project_id", "limit", "wait", "include"), project_id=_TEXT)
 OPENAPI = _make_schema(("microversion",))
 #: Owners of consumers are any text, as in PUT /allocations.
 CLAIMS = _make_schema(("project_id", "state", "limit", "marker"), project_id=_TEXT, marker=_NUMBER)
@@ -77,6 +91,16 @@ CONSUMERS = _make_schema(
     ("project_id", "user_id", "consumer_type", "resource_provider", "limit", "marker"),
     project_id=_TEXT)
 USAGES = _make_schema(("limit", "marker"))
+_USAGE_FILTERS = (
+    "project_id", "user_id", "consumer_uuid", "resource_class", "from", "to", "format")
+USAGE_INTERVALS = _make_schema((*_USAGE_FILTERS, "limit", "marker"), project_id=_TEXT)
+USAGE_TOTALS = _make_schema(_USAGE_FILTERS, project_id=_TEXT)
+AUDIT = _make_schema(
+    ("project_id", "user_id", "request_id", "operation", "kind", "uuid", "from", "to", "limit",
+     "marker"), project_id=_TEXT, kind=_TEXT)
+THRESHOLDS = _make_schema(())
+WORKERS = _make_schema(("limit",))
+REFUSALS = _make_schema(("project_id", "limit"), project_id=_TEXT)
 STRANDED = _make_schema(("limit",))
 PROVIDERS = _make_schema(("in_tree", "member_of", "limit", "marker"))
 _ROOM_FILTERS = ("resource_class", "in_tree", "member_of", "required", "limit", "marker")

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from placement_core.http.capacity_api import answers, bodies, policies, queries
 from placement_core.http.capacity_api.views import (
+    audit,
     cells,
+    changes,
     claims,
     compute_nodes,
     consumers,
@@ -21,9 +23,12 @@ from placement_core.http.capacity_api.views import (
     reservations,
     room,
     stranded,
+    thresholds,
+    usage_intervals,
     usages,
     user_limits,
     versions,
+    workers,
 )
 from placement_core.http.json_schemas import NO_CONTENT
 from placement_core.http.leases_api import bodies as lease_bodies
@@ -42,6 +47,12 @@ OPERATIONS = (
     Operation("GET", "", versions.show, policy=None, json_only=True, answers=answers.VERSION),
     Operation("GET", "/openapi.json", openapi.show, policy=None, query=queries.OPENAPI,
               json_only=True, etag=openapi.tag, answers=answers.OPENAPI),
+
+    Operation("GET", "/changes", changes.list_, policies.CHANGES_LIST, query=queries.CHANGES,
+              json_only=True, target=_project, also=(policies.CHANGES_OF_ALL, policies.AUDIT_LIST),
+              event_view=changes.follow, answers=answers.CHANGES, refusals=(410,)),
+    Operation("GET", "/audit", audit.list_, policies.AUDIT_LIST, query=queries.AUDIT,
+              json_only=True, answers=answers.AUDIT),
 
     Operation("GET", "/claims", claims.list_, policies.CLAIMS_LIST, query=queries.CLAIMS,
               json_only=True, answers=answers.CLAIMS),
@@ -106,6 +117,11 @@ OPERATIONS = (
               query=queries.PROVIDERS, json_only=True, answers=answers.PROVIDERS, refusals=(404,)),
     Operation("GET", "/usages", usages.list_, policies.USAGES_LIST, query=queries.USAGES,
               json_only=True, answers=answers.USAGES),
+    Operation("GET", "/usage/intervals", usage_intervals.list_, policies.USAGE_INTERVALS,
+              query=queries.USAGE_INTERVALS, answers=answers.USAGE_INTERVALS, offers_csv=True),
+    Operation("GET", "/usage/totals", usage_intervals.show_totals, policies.USAGE_TOTALS,
+              query=queries.USAGE_TOTALS, target=_project, answers=answers.USAGE_TOTALS,
+              offers_csv=True),
 
     Operation("GET", "/room", room.show, policies.ROOM_SHOW, query=queries.ROOM,
               repeated=schemas.REPEATED, json_only=True, also=(policies.ROOM_HOSTS,),
@@ -118,6 +134,14 @@ OPERATIONS = (
               answers=answers.FITS),
     Operation("GET", "/room/stranded", stranded.show, policies.ROOM_STRANDED,
               query=queries.STRANDED, json_only=True, answers=answers.STRANDED, refusals=(409,)),
+
+    Operation("GET", "/thresholds", thresholds.list_, policies.THRESHOLDS_LIST,
+              query=queries.THRESHOLDS, json_only=True, answers=answers.THRESHOLDS),
+
+    Operation("GET", "/workers", workers.list_, policies.WORKERS_LIST, query=queries.WORKERS,
+              json_only=True, answers=answers.WORKERS),
+    Operation("GET", "/refusals", workers.list_refusals, policies.REFUSALS_LIST,
+              query=queries.REFUSALS, json_only=True, target=_project, answers=answers.REFUSALS),
 
     Operation("GET", "/compute_nodes", compute_nodes.list_, policies.COMPUTE_NODES_LIST,
               query=queries.COMPUTE_NODES, json_only=True, answers=answers.COMPUTE_NODES),

@@ -51,7 +51,7 @@ def list_(call: Call) -> Reply:
     next_url = None if end is None else pages.make_next_url(
         f"{call.prefix}{_PATH}", call.query, str(end))
     return Reply(body={
-        "claims": [_render(claim) for claim in page_of_claims], "links": {"next": next_url}})
+        "claims": [render(claim) for claim in page_of_claims], "links": {"next": next_url}})
 
 
 def show(call: Call) -> Reply:
@@ -87,10 +87,11 @@ def _parse_uuids(call: Call) -> list[str]:
 
 
 def _wrap(claim: Claim) -> dict[str, Any]:
-    return {"claim": _render(claim)}
+    return {"claim": render(claim)}
 
 
-def _render(claim: Claim) -> dict[str, Any]:
+def render(claim: Claim) -> dict[str, Any]:
+    """Return the document of a claim."""
     return {
         "consumer_uuid": claim.consumer_uuid,
         "project_id": claim.project_id,

@@ -27,10 +27,11 @@ def list_(call: Call) -> Reply:
         marker=page.marker, limit=size + 1)
     listed, links = pages.split_page(
         f"{call.prefix}{_PATH}", call.query, records, size, lambda consumer: consumer.uuid)
-    return Reply(body={"consumers": [_render(consumer) for consumer in listed], "links": links})
+    return Reply(body={"consumers": [render(consumer) for consumer in listed], "links": links})
 
 
-def _render(consumer: Consumer) -> dict[str, Any]:
+def render(consumer: Consumer) -> dict[str, Any]:
+    """Return the document of a consumer."""
     return {
         "uuid": consumer.uuid,
         "consumer_type": consumer.consumer_type or UNKNOWN_TYPE,

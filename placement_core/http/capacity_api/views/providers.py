@@ -24,10 +24,11 @@ def list_(call: Call) -> Reply:
         member_of=pages.get_last(call.query, "member_of"), marker=page.marker, limit=size + 1)
     listed, links = pages.split_page(
         f"{call.prefix}{_PATH}", call.query, providers, size, lambda provider: provider.uuid)
-    return Reply(body={"providers": [_render(provider) for provider in listed], "links": links})
+    return Reply(body={"providers": [render(provider) for provider in listed], "links": links})
 
 
-def _render(provider: ListedProvider) -> dict[str, Any]:
+def render(provider: ListedProvider) -> dict[str, Any]:
+    """Return the document of a provider."""
     return {
         "uuid": provider.uuid,
         "name": provider.name,

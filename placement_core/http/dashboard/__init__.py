@@ -1,0 +1,1 @@
+"""The dashboard: pages for people, which show what the caller may read and change nothing."""

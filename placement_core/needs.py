@@ -1,0 +1,278 @@
+"""What somebody needs, and three answers: is there room, may they have it, and when does it fit.
+
+Each answer is read by itself, since who may ask one question may not ask another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from placement_core import amounts
+from placement_core.context import Context
+from placement_core.placement.candidates import explain as candidates
+from placement_core.placement.candidates.explain import TreesExplanation
+from placement_core.placement.candidates.requests import (
+    CandidatesRequest,
+    RequestGroup,
+    TraitFilter,
+)
+from placement_core.placement.room import fits
+from placement_core.placement.room.fits import Fits
+from placement_core.plugin_api.counting import CONSUMERS, INSTANCES
+from placement_core.quota import checks, explain
+from placement_core.quota.checks import CountCheckResult
+from placement_core.quota.explain import QuotaExplanation
+from placement_core.quota.records import LimitUsage
+from placement_core.reservations.records import NewReservation
+from placement_core.reservations.scheduling.availability import FittingWindow
+from placement_core.services import Services
+
+#: How many hosts an answer lists.
+_HOSTS = 10
+#: How many traits are left out, one at a time, to find what would help.
+_MOST_TRAITS = 10
+_ANY = TraitFilter()
+_SLOTS = "virtual:instance"
+#: The fields of a reservation of slots, and whether it must have them.
+_SLOT_FIELDS = {"VCPU": ("vcpus", True), "MEMORY_MB": ("memory_mb", True),
+                "DISK_GB": ("disk_gb", False)}
+#: A lease that begins so soon begins now.
+_NOW = datetime.timedelta(minutes=1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Need:
+    """Several equal items, such as servers, for some time.
+
+    :ivar count: how many items, 1 or more.
+    :ivar resources: {resource class: amount of one item}, at least one.
+    :ivar start_at: aware UTC; None: now.
+    :ivar seconds: for how long; None: without an end.
+    """
+
+    count: int
+    resources: Mapping[str, int]
+    traits: TraitFilter = _ANY
+    start_at: datetime.datetime | None = None
+    seconds: int | None = None
+
+    def as_request(self) -> CandidatesRequest:
+        """Return the request for candidates of one item."""
+        return CandidatesRequest((RequestGroup("", self.resources, self.traits),))
+
+    def as_reservation(self) -> NewReservation:
+        """Return the reservation of slots for all items; see ``find_obstacle``."""
+        return NewReservation(_SLOTS, {
+            **{field: self.resources.get(name, 0) for name, (field, _) in _SLOT_FIELDS.items()},
+            "amount": self.count, "affinity": None})
+
+
+class Verdict(enum.Enum):
+    """An answer in a word."""
+
+    YES = "yes"
+    NO = "no"
+    LATER = "later"
+    UNKNOWN = "unknown"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Remedy:
+    """What would help: without ``leaving_out``, ``fits`` items fit."""
+
+    leaving_out: str
+    fits: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RoomAnswer:
+    """Whether there is room now.
+
+    :ivar funnel: how many hosts are left by each part of the need.
+    :ivar remedies: what would help if there is no room, the most helpful first.
+    """
+
+    verdict: Verdict
+    fits: Fits
+    funnel: TreesExplanation
+    remedies: Sequence[Remedy]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BindingLimit:
+    """A limit that binds the need.
+
+    :ivar asked: what all items need of it.
+    :ivar items: how many items fit into it.
+    :ivar binds_first: no other limit has room for fewer items.
+    """
+
+    usage: LimitUsage
+    asked: int
+    items: int
+    binds_first: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PermissionAnswer:
+    """Whether a project may have it.
+
+    :ivar result: has the number of items that it may have.
+    :ivar explanation: what stops it, or how much more it might have.
+    :ivar limits: of each resource, the project's own first, then upwards.
+    :ivar deltas: {resource name: what all items need}.
+    :ivar names: {id: name} of the projects and domains whose limits or consumers the answer has;
+        without those that the catalog does not know.
+    """
+
+    verdict: Verdict
+    result: CountCheckResult
+    explanation: QuotaExplanation
+    limits: Sequence[BindingLimit]
+    deltas: Mapping[str, int]
+    names: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TimeAnswer:
+    """When a lease of it fits into the freepool.
+
+    :ivar fit: None: at no time that was tried, or not known.
+    :ivar obstacle: why it is not known; None: it is.
+    """
+
+    verdict: Verdict
+    fit: FittingWindow | None
+    obstacle: str | None = None
+
+
+def find_room(parts: Services, ctx: Context, need: Need) -> RoomAnswer:
+    """Say whether there is room for a need now, and what would help if there is none.
+
+    :raises errors.UnknownRequestedClass, errors.UnknownRequestedTraits: there is no such name.
+    """
+    snapshot, request = parts.index.snapshot(ctx), need.as_request()
+    excluding = parts.host_access is not None
+    fitting = fits.find(snapshot, request, most_hosts=_HOSTS, exclude_reserved=excluding)
+    verdict = Verdict.YES if fitting.fits >= need.count else (
+        Verdict.NO if fitting.exact else Verdict.UNKNOWN)
+    remedies: list[Remedy] = []
+    if verdict is not Verdict.YES:
+        remedies = [
+            Remedy(name, fits.find(
+                snapshot, dataclasses.replace(need, traits=traits).as_request(), most_hosts=0,
+                exclude_reserved=excluding).fits)
+            for name, traits in _leave_out_traits(need.traits)]
+    return RoomAnswer(
+        verdict, fitting,
+        candidates.explain_trees(snapshot, request, exclude_reserved=excluding),
+        sorted((remedy for remedy in remedies if remedy.fits > fitting.fits),
+               key=lambda remedy: (-remedy.fits, remedy.leaving_out)))
+
+
+def check_permission(
+    parts: Services, ctx: Context, need: Need, project_id: str, *,
+    visible: Collection[str] | None = None,
+) -> PermissionAnswer:
+    """Say whether the limits let a project have what it needs.
+
+    :param visible: the projects whose consumers the caller may see; None: all.
+    :raises errors.Invalid, errors.Unavailable: as ``checks.check_many``.
+    """
+    per_item = _count_items(parts, ctx, need, project_id)
+    result = checks.check_many(
+        ctx, parts.quota, project_id=project_id, per_item=per_item, min_count=need.count,
+        max_count=need.count)
+    deltas = {name: amount * need.count for name, amount in per_item.items()}
+    explanation = explain.explain(ctx, parts.quota, result, deltas, visible=visible)
+    limits = _list_limits(result, per_item, deltas)
+    return PermissionAnswer(
+        Verdict.YES if result.fits else Verdict.NO, result, explanation, limits, deltas,
+        _find_names(parts, ctx, _list_nodes(explanation, limits)))
+
+
+def find_time(parts: Services, ctx: Context, need: Need, project_id: str) -> TimeAnswer:
+    """Say when a lease of a need fits into the freepool, its traits left aside.
+
+    :raises errors.Invalid: no lease can be so long or so large.
+    """
+    obstacle = _find_obstacle(parts, need)
+    if obstacle is not None:
+        return TimeAnswer(Verdict.UNKNOWN, None, obstacle)
+    assert need.seconds is not None
+    fit = parts.leases.next_fit(
+        ctx, project_id, [need.as_reservation()], since=need.start_at, seconds=need.seconds)
+    if fit is None:
+        return TimeAnswer(Verdict.NO, None)
+    start_at = need.start_at or datetime.datetime.now(datetime.UTC)
+    return TimeAnswer(
+        Verdict.YES if fit.window.start_at <= start_at + _NOW else Verdict.LATER, fit)
+
+
+def _leave_out_traits(traits: TraitFilter) -> Iterator[tuple[str, TraitFilter]]:
+    """Yield the conditions on traits one at a time, each with the others."""
+    for names in traits.required[:_MOST_TRAITS]:
+        others = tuple(other for other in traits.required if other != names)
+        yield " or ".join(sorted(names)), dataclasses.replace(traits, required=others)
+    for name in sorted(traits.forbidden)[:_MOST_TRAITS]:
+        yield f"!{name}", dataclasses.replace(traits, forbidden=traits.forbidden - {name})
+
+
+def _count_items(
+    parts: Services, ctx: Context, need: Need, project_id: str
+) -> dict[str, int]:
+    """Return {resource name: what one item counts}, of the names that have limits."""
+    quota = parts.quota
+    units = {**need.resources, CONSUMERS: 1, INSTANCES: 1}
+    names = quota.decisions.limit_names(
+        quota.subject(ctx, project_id).project_limits, units)
+    amounts_of = {
+        name: sum(units.get(unit, 0) for unit in quota.decisions.resources.units(name))
+        for name in names if quota.is_countable(name)}
+    return {name: amount for name, amount in amounts_of.items() if amount}
+
+
+def _list_limits(
+    result: CountCheckResult, per_item: Mapping[str, int], deltas: Mapping[str, int],
+) -> list[BindingLimit]:
+    usages = [usage for name in sorted(deltas) for usage in result.measure.limit_usages[name]
+              if usage.limit != amounts.UNLIMITED]
+    items = [max(0, int(usage.free) // per_item[usage.resource_name]) for usage in usages]
+    fewest = min(items, default=0)
+    return [
+        BindingLimit(usage, deltas[usage.resource_name], fitting, fitting == fewest)
+        for usage, fitting in zip(usages, items, strict=True)]
+
+
+def _list_nodes(explanation: QuotaExplanation, limits: Sequence[BindingLimit]) -> set[str]:
+    """Return the ids of the projects and domains whose limits or consumers an answer has."""
+    stops = explanation.stops
+    return {
+        *(limit.usage.node_id for limit in limits),
+        *(stop.exceeded_limit.node_id for stop in stops),
+        *(holder.project_id for stop in stops for holder in stop.named_holders)}
+
+
+def _find_names(parts: Services, ctx: Context, node_ids: Collection[str]) -> dict[str, str]:
+    nodes = {id_: parts.catalog.project(ctx, id_) or parts.catalog.domain(ctx, id_)
+             for id_ in node_ids}
+    return {id_: node.name for id_, node in nodes.items() if node is not None}
+
+
+def _find_obstacle(parts: Services, need: Need) -> str | None:
+    """Return why no lease can be asked for; None: one can."""
+    if _SLOTS not in parts.reservation_plugins:
+        return "This service leases no slots for servers."
+    if need.seconds is None:
+        return "A lease has an end: say for how long it is needed."
+    lacking = [name for name, (_, required) in _SLOT_FIELDS.items()
+               if required and name not in need.resources]
+    if lacking:
+        return f"A lease needs {' and '.join(lacking)}, too."
+    others = sorted(need.resources.keys() - _SLOT_FIELDS.keys())
+    if others:
+        return f"Leases promise VCPU, MEMORY_MB and DISK_GB, not {', '.join(others)}."
+    return None
