@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 
 from placement_core import db, services as service_parts
@@ -78,12 +79,15 @@ class Export(base.Checker):
         destination = parsed_args.destination
         with self.parts(parsed_args) as (parts, ctx):
             exporter = _EXPORTERS[parsed_args.service](parts)
-            with self.progress() as bars, db.read(ctx):
+            # First of all: what is refused there need not be read here.
+            opened = (databases.open_target(exporter, destination) if "://" in destination
+                      else contextlib.nullcontext())
+            with opened as target, self.progress() as bars, db.read(ctx):
                 counts = exports.count_rows(ctx, exporter)
                 left_out = list(exporter.list_left_out(ctx))
                 rows = exporter.list_rows(ctx)
-                if "://" in destination:
-                    left_out += databases.write(exporter, destination, rows, counts, bars.report)
+                if target is not None:
+                    left_out += target.write(rows, counts, bars.report)
                 elif destination == _STDOUT:
                     files.write_lines(self.app.stdout, rows, counts, bars.report)
                 else:

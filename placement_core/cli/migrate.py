@@ -70,8 +70,8 @@ class CheckMigration(_Migration):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the check."""
-        with self._open(parsed_args) as here:
-            items = here.check(parsed_args.sources)
+        with self._open(parsed_args) as here, self.progress() as bars:
+            items = here.check(parsed_args.sources, bars.report)
         self.exit_code = _find_exit_code(items)
         return self._list(parsed_args, items)
 
@@ -99,17 +99,16 @@ class CopyMigration(_Migration):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the copy."""
-        with self._open(parsed_args) as here:
+        with self._open(parsed_args) as here, self.progress() as bars:
             if parsed_args.execute:
-                with self.progress() as bars:
-                    items = [
-                        item for source, contents in here.read(parsed_args.sources)
-                        for item in copying.copy(
-                            here.ctx, source, contents, here.list_targets(source),
-                            here.spool_targets, prune=parsed_args.prune,
-                            pace=parsed_args.pace, report=bars.report)]
+                items = [
+                    item for source, contents in here.read(parsed_args.sources, bars.report)
+                    for item in copying.copy(
+                        here.ctx, source, contents, here.list_targets(source),
+                        here.spool_targets, prune=parsed_args.prune,
+                        pace=parsed_args.pace, report=bars.report)]
             else:
-                items = here.check(parsed_args.sources)
+                items = here.check(parsed_args.sources, bars.report)
         self.exit_code = _find_exit_code(items)
         return self._list(parsed_args, items)
 
@@ -138,18 +137,18 @@ class DiffMigration(_Migration):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the comparison."""
-        with self._open(parsed_args) as here:
+        with self._open(parsed_args) as here, self.progress() as bars:
             sides = [
                 comparisons.Side(source.origin, mask_url(address.url), source.kinds, contents,
                                  source.own_kinds)
                 for (source, contents), address in zip(
-                    here.read(parsed_args.sources), parsed_args.sources, strict=True)]
+                    here.read(parsed_args.sources, bars.report), parsed_args.sources,
+                    strict=True)]
             kinds = {kind for side in sides for kind in side.kinds}
-            with self.progress() as bars:
-                differences = comparisons.compare(
-                    here.ctx, sides, [target for target in here.targets if target.kind in kinds],
-                    here.spool_targets, now=lambda: datetime.datetime.now(datetime.UTC),
-                    report=bars.report, resume=parsed_args.resume)
+            differences = comparisons.compare(
+                here.ctx, sides, [target for target in here.targets if target.kind in kinds],
+                here.spool_targets, now=lambda: datetime.datetime.now(datetime.UTC),
+                report=bars.report, resume=parsed_args.resume)
         self.exit_code = int(bool(differences))
         return ("kind", "id", "name", "difference", "details"), [
             (item.kind, item.id, item.name, _DIFFERENCES[item.outcome], _describe(item))

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from placement_core import services as service_parts
 from placement_core.context import Context
@@ -100,27 +100,32 @@ class Here:
         """Return where the records of a source go."""
         return [target for target in self.targets if target.kind in source.kinds]
 
-    def read(self, addresses: Iterable[Address]) -> Iterator[tuple[Source, Contents]]:
+    def read(
+        self, addresses: Sequence[Address], report: copying.Report
+    ) -> Iterator[tuple[Source, Contents]]:
         """Read sources one after the other, each as it is to be beside those before it.
 
+        :param report: is told how many of them are read.
         :raises NowhereToCopy: another service is in charge of limits that a source has.
         """
         earlier: list[Record] = []
-        for address in addresses:
+        for number, address in enumerate(addresses):
+            report("sources read", number, len(addresses))
             source = _SOURCES[address.service](address, self.parts)
             if _LIMIT_KINDS & set(source.kinds):
                 _require_local(self.parts)
             contents = sources.read(source, address.url, self._look_around(source, earlier))
             for spool in contents.spools:
                 self.exit_stack.callback(spool.close)
+            report("sources read", number + 1, len(addresses))
             yield source, contents
             earlier += contents.records
 
-    def check(self, addresses: Iterable[Address]) -> list[Item]:
+    def check(self, addresses: Sequence[Address], report: copying.Report) -> list[Item]:
         """Return what a copy would make of each record of some sources."""
         items: list[Item] = []
         earlier: list[tuple[Source, Contents]] = []
-        for source, contents in self.read(addresses):
+        for source, contents in self.read(addresses, report):
             items += copying.check(
                 self.ctx, source, contents, self.list_targets(source), self.spool_targets, earlier)
             earlier.append((source, contents))

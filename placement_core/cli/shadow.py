@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import pathlib
 import urllib.parse
 from collections.abc import Mapping, Sequence
 
-from placement_core import errors
-from placement_core.cli import base
+from placement_core import errors, services as service_parts
+from placement_core.cli import base, migration_status
+from placement_core.cli.migration_status import add_state
+from placement_core.placement import provider_copies
 from placement_core.shadow import control, state
 from placement_core.shadow.modes import Side
 from placement_core.shadow.reports import Report
@@ -72,7 +75,7 @@ class ServeShadow(base.Command):
         parser.add_argument(
             "--bind", metavar="HOST:PORT", required=True, type=_parse_address,
             help="where clients reach the proxy")
-        _add_state(parser)
+        add_state(parser)
         _add_control(parser)
         parser.add_argument(
             "--compare-reads", metavar="PERCENT", default=_DEFAULT_PERCENT, type=_parse_percent,
@@ -86,6 +89,11 @@ class ServeShadow(base.Command):
             "--token-file", metavar="PATH", type=pathlib.Path,
             help="a file with an administrator's token, to read objects again with; by default "
             "the token of the last write that passed is used")
+        parser.add_argument(
+            "--set-generations", action="store_true",
+            help="set generations of our resource providers in the database where they are ahead "
+            "of upstream's, which HTTP cannot; the configuration names the database, which has to "
+            "be that of --ours; by default such providers stay unresolved")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -98,12 +106,18 @@ class ServeShadow(base.Command):
         if parsed_args.token_file and not parsed_args.token_file.is_file():
             raise base.Failed(f"--token-file {parsed_args.token_file}: no such file")
         host, port = parsed_args.bind
-        server.run(server.Settings(
-            host=host, port=port,
-            urls={Side.UPSTREAM: parsed_args.upstream, Side.OURS: parsed_args.ours},
-            state=parsed_args.state, control=_find_control(parsed_args),
-            compare_percent=parsed_args.compare_reads, most_waiting=parsed_args.max_waiting,
-            token_file=parsed_args.token_file, keystone_url=parsed_args.keystone), self.say)
+        with contextlib.ExitStack() as stack:
+            set_generation = None
+            if parsed_args.set_generations:
+                parts, _ = stack.enter_context(self.parts(parsed_args))
+                set_generation = functools.partial(_set_generation, parts)
+            server.run(server.Settings(
+                host=host, port=port,
+                urls={Side.UPSTREAM: parsed_args.upstream, Side.OURS: parsed_args.ours},
+                state=parsed_args.state, control=_find_control(parsed_args),
+                compare_percent=parsed_args.compare_reads, most_waiting=parsed_args.max_waiting,
+                token_file=parsed_args.token_file, keystone_url=parsed_args.keystone,
+                set_generation=set_generation), self.say)
         return 0
 
 
@@ -116,7 +130,7 @@ class ReportShadow(base.Shower):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        _add_state(parser)
+        add_state(parser)
         _add_control(parser)
         return parser
 
@@ -130,21 +144,6 @@ class ReportShadow(base.Shower):
         return tuple(fields), tuple(fields.values())
 
 
-class ShowMigration(base.Command):
-    """Say in one line what a shadow does, and what the next step is."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser."""
-        parser = super().get_parser(prog_name)
-        _add_state(parser)
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command."""
-        self.say(state.read_mode(parsed_args.state).describe())
-        return 0
-
-
 class _Change(base.Command):
     """A command for the proxy that runs."""
 
@@ -153,7 +152,7 @@ class _Change(base.Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        _add_state(parser)
+        add_state(parser)
         _add_control(parser)
         return parser
 
@@ -205,9 +204,19 @@ class SwitchMigration(_Flip):
     Compares all providers with what they have and what is held of them, while requests go on.
     Then new requests wait, what is under way comes to its end, what differed or was written
     meanwhile is compared again, and ours answers. If anything fails, upstream answers as before.
+    What "migrate diff" found last of other services is said beforehand, if they are not equal.
     """
 
     word = "switch"
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        sources, problem = migration_status.try_to_read_sources(self, parsed_args)
+        if problem:
+            self.note(problem)
+        if doubts := migration_status.describe_doubts(sources):
+            self.note(f"The switch does not compare these ({doubts}); \"migrate diff\" does.")
+        return super().take_action(parsed_args)
 
 
 class ReverseMigration(_Flip):
@@ -228,6 +237,12 @@ class CancelMigration(_Change):
     word = "cancel"
 
 
+def _set_generation(
+    parts: service_parts.Services, uuid: str, seen: int, generation: int
+) -> None:
+    provider_copies.set_generation(parts.context(), uuid, generation, seen=seen)
+
+
 def _list_fields(report: Report) -> Mapping[str, object]:
     latencies = {
         f"{side}_p{percentile}_ms": milliseconds for side in Side
@@ -242,12 +257,6 @@ def _list_fields(report: Report) -> Mapping[str, object]:
         "examples": _Texts({
             example.cause: f"{example.method} {example.target}: upstream {example.upstream}; "
                            f"ours {example.ours}" for example in report.examples})}
-
-
-def _add_state(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--state", metavar="PATH", required=True, type=pathlib.Path,
-        help="the file in which the proxy keeps what survives its restart")
 
 
 def _add_control(parser: argparse.ArgumentParser) -> None:

@@ -46,6 +46,8 @@ _FEW_WAITING = 20
 #: How long an answer may take that no client waits for.
 _MOST_SECONDS = 60.0
 _PAUSE_SECONDS = 0.05
+#: What a side answers to a write that it has already: gone, or made, or with another generation.
+_REFUSALS = frozenset({404, 409})
 
 _NOT_REACHED = "the second side was not reached"
 _NO_OUTCOME = "the first side did not say what became of a write"
@@ -105,24 +107,29 @@ class Follower:
     :param compare_percent: how many of 100 reads are compared.
     :param most_waiting: how many writes may wait; of what is above, objects are read again.
     :param find_token: returns a token to read again with; by default that of the last write.
+    :param set_generation: sets generations of ours that HTTP cannot; None: nothing does.
     """
 
     def __init__(
         self, services: Mapping[Side, Service], state: State, *, compare_percent: float,
         most_waiting: int, version: tuple[int, int],
         find_token: Callable[[], str | None] = lambda: None,
+        set_generation: rereading.SetGeneration | None = None,
     ) -> None:
         self._services = {side: _Bounded(service) for side, service in services.items()}
         self._state = state
         self._compare_percent = compare_percent
         self._version = version
         self._find_token = find_token
+        self._set_generation = set_generation
         self._queue = OrderedQueue(most_waiting)
         self._holdings = Holdings()
         self._passing: set[Passing] = set()
         self._ticks = itertools.count(1)
         #: When objects were read again the last time, for as long as writes wait; when marked.
         self._reread_at: dict[Key, int] = {}
+        #: The same, when that was done.
+        self._reread_until: dict[Key, int] = {}
         self._marked_at: dict[Key, int] = {}
         self._last_credentials: Headers = ()
         #: What was written since somebody asked to know.
@@ -271,7 +278,9 @@ class Follower:
                 return  # What was read again had it already.
             # What was read while it was written may have it, or not.
             is_unclear = self._is_marked(objects) or max(rereads, default=0) > write.begun
-            if is_unclear or not await self._send(write):
+            is_late = any(
+                self._reread_until.get(key, 0) > write.begun for key in objects)
+            if is_unclear or not await self._send(write, is_late=is_late):
                 await self._reread(objects)
         except NoAnswer:
             self._state.count(reports.ERRORS + self._second)
@@ -281,15 +290,23 @@ class Follower:
             if len(self._queue) <= 1 and not self._passing:
                 # Nothing is under way any more that could have been read again already.
                 self._reread_at.clear()
+                self._reread_until.clear()
 
-    async def _send(self, write: _Write) -> bool:
-        """Send a write to the second side; tell whether it answers as the first did."""
+    async def _send(self, write: _Write, *, is_late: bool) -> bool:
+        """Send a write to the second side; tell whether it answers as the first did.
+
+        :param is_late: whether the second side may have it: the first carried it out while its
+            objects were read again. Then a refusal is no difference.
+        """
         answer = await self._services[self._second].ask(
             self._translate(adapt(write.request, write.answer)))
         self._learn_identities(write, answer)
         self._state.measure(self._second, answer.seconds)
         if answer.status >= 500:
             self._state.count(reports.ERRORS + self._second)
+        if is_late and answer.status in _REFUSALS:
+            self._state.count(reports.OVERLAPPED)
+            return False
         is_equal = self._count_comparison(write.request, write.answer, answer)
         if is_equal:
             self._state.count(reports.APPLIED)
@@ -301,7 +318,7 @@ class Follower:
         if self._is_marked(touched.objects) or (touched.alone and self._state.marks):
             self._state.count(reports.OVERLAPPED)
             return
-        if any(tick > passing.begun for key, tick in self._reread_at.items()
+        if any(tick > passing.begun for key, tick in self._reread_until.items()
                if touched.alone or key in touched.objects):
             # The second side may be ahead of what the first answered then.
             self._state.count(reports.OVERLAPPED)
@@ -339,8 +356,10 @@ class Follower:
             return
         tick = next(self._ticks)
         self._reread_at.update(dict.fromkeys(objects, tick))
+        copier = rereading.Copier(
+            *clients, self._learn, self._set_generation if self._second is Side.OURS else None)
         try:
-            unresolved = await rereading.Copier(*clients, self._learn).copy(objects)
+            unresolved = await copier.copy(objects)
         except NoAnswer:
             self._state.count(reports.ERRORS + self._second)
             self._mark(objects, _NOT_REACHED)
@@ -348,6 +367,8 @@ class Follower:
         except rereading.Refused as error:
             self._mark(objects, str(error))
             return
+        finally:
+            self._reread_until.update(dict.fromkeys(objects, next(self._ticks)))
         same = [key for key in objects if key not in unresolved]
         self._state.unmark(key for key in same if self._marked_at.get(key, 0) < tick)
         self._state.count(reports.REREAD, len(same))

@@ -40,9 +40,12 @@ class Mode(enum.StrEnum):
         """What there is to do, in a sentence."""
         return _NEXT_STEPS[self]
 
-    def describe(self) -> str:
-        """Return what the mode means, and the next step, in one line."""
-        return f"{self}: {_MEANINGS[self]}. Next: {self.next_step}"
+    def describe(self, before: str = "") -> str:
+        """Return what the mode means, and the next step, in one line.
+
+        :param before: what there is to do before that.
+        """
+        return f"{self}: {_MEANINGS[self]}. Next: {before}{self.next_step}"
 
 
 _MEANINGS = {

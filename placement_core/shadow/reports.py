@@ -42,7 +42,8 @@ class Report:
     :ivar applied: writes that the second side answered as the first did.
     :ivar equal: reads that both sides answered alike.
     :ivar overlapped: reads that were not compared: a write ran beside them, or what they are
-        about is about to be read again.
+        about is about to be read again. And writes that the second side refused because it had
+        them: their objects were read again while the first side carried them out.
     :ivar different: {cause: how often}.
     :ivar noise: {name of known noise: how often}, in answers that count as equal.
     :ivar errors: {side: how often it did not answer, or with 5xx}.

@@ -1,7 +1,8 @@
 """Makes objects of one service the same as the other's: what differs is read again and written.
 
 Over HTTP, as any client: so it works in both directions, and with every release. Generations
-cannot be set that way, only raised: one that is ahead of the other side's stays unresolved.
+cannot be set that way, only raised. What sets one that is ahead of the other side's may be handed
+in; without it, such a provider stays unresolved.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from placement_core.shadow import microversions
@@ -29,6 +30,8 @@ _PATHS = {kind: f"/v3/{collection}" for collection, kind in COLLECTIONS.items()}
 _CHANGEABLE = ("default_limit", "resource_limit", "description")
 
 Report = Callable[[str, int, int], None]
+#: Sets the generation of a provider: (uuid, the generation that it has, the one that it gets).
+SetGeneration = Callable[[str, int, int], Awaitable[None]]
 
 
 class Refused(Exception):
@@ -182,15 +185,18 @@ class Copier:
     """Makes objects of a target the same as those of a source."""
 
     def __init__(
-        self, source: Client, target: Client, learn: Callable[[Key, str], None]
+        self, source: Client, target: Client, learn: Callable[[Key, str], None],
+        set_generation: SetGeneration | None = None,
     ) -> None:
         """Take both.
 
         :param learn: is told which id the target made of what it got.
+        :param set_generation: sets generations of the target; raises Refused. None: nothing does.
         """
         self._source = source
         self._target = target
         self._learn = learn
+        self._set_generation = set_generation
 
     async def copy(self, keys: Iterable[Key]) -> dict[Key, str]:
         """Read objects of the source, and write those that differ into the target.
@@ -308,16 +314,20 @@ class Copier:
                     part: wanted})
 
     async def _finish_provider(self, key: Key) -> None:
-        """Delete a provider that is gone, or raise its generation."""
+        """Delete a provider that is gone, or bring its generation to what it is to be."""
         path = f"/resource_providers/{key.id}"
         theirs = await self._source.read_provider(key.id)
         if theirs is None:
             await self._target.write("DELETE", path)
             return
         generation = await self._find_generation(path)
+        is_out_of_reach = not 0 <= theirs.generation - generation <= _MOST_RAISES
+        if is_out_of_reach and self._set_generation is not None:
+            await self._set_generation(key.id, generation, theirs.generation)
+            return
         if generation > theirs.generation:
             raise Refused(f"its generation {generation} is ahead of {theirs.generation}")
-        if theirs.generation - generation > _MOST_RAISES:
+        if is_out_of_reach:
             raise Refused(f"its generation {generation} is far behind {theirs.generation}")
         for number in range(generation, theirs.generation):
             await self._target.write("PUT", f"{path}/inventories", {

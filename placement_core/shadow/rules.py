@@ -75,6 +75,14 @@ def _omit_made_ids(document: Any) -> Any:
     return [_omit_made_ids(item) for item in document] if isinstance(document, list) else document
 
 
+def _omit_model_text(document: Any) -> Any:
+    """Return a model of limits without what it says for people."""
+    model = document.get("model") if isinstance(document, dict) else None
+    if not isinstance(model, dict):
+        return document
+    return {"model": {key: value for key, value in model.items() if key != "description"}}
+
+
 def sort_lists(document: Any) -> Any:
     """Return a document whose lists are in one order: no list of the API has a meaningful one."""
     if isinstance(document, dict):
@@ -121,6 +129,7 @@ BODY_NOISE = (
     BodyNoise("text of an error", _is_error, _omit_error_texts),
     BodyNoise("links", _is_document, _omit_links),
     BodyNoise("id of a limit", _has_limits, _omit_made_ids),
+    BodyNoise("text of the model of limits", _is_document, _omit_model_text),
     BodyNoise("order of a list", _is_document, sort_lists),
 )
 

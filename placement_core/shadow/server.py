@@ -11,18 +11,18 @@ import os
 import pathlib
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 import aiohttp
 import yarl
 from aiohttp import web
 
-from placement_core.shadow import microversions, rereading, switching
+from placement_core import errors
+from placement_core.shadow import microversions, rereading, single_use, switching
 from placement_core.shadow.control import MOST_CHARACTERS
 from placement_core.shadow.errors import BadOption, NotSwitched, WrongMode
-from placement_core.shadow.following import Follower
+from placement_core.shadow.following import Follower, Passing
 from placement_core.shadow.messages import (
-    READS,
     Answer,
     Headers,
     NoAnswer,
@@ -55,6 +55,8 @@ class Settings:
     :ivar urls: where each side answers.
     :ivar token_file: has a token to read again with; None: that of the last write is used.
     :ivar keystone_url: where Keystone answers, without /v3; None: its limits are left alone.
+    :ivar set_generation: sets the generation of a provider of ours, up or down: (uuid, the one
+        that it has, the one that it gets). None: those that are ahead stay unresolved.
     """
 
     host: str
@@ -66,46 +68,62 @@ class Settings:
     most_waiting: int
     token_file: pathlib.Path | None = None
     keystone_url: str | None = None
+    set_generation: Callable[[str, int, int], None] | None = None
 
 
 class HTTPService:
     """One side, over HTTP.
 
     Reads share connections. A write has a connection of its own: on one that the server closes at
-    that moment, nobody could tell whether it was carried out.
+    that moment, nobody could tell whether it was carried out (``single_use``).
 
     :param keystone_url: where what begins with /v3 is answered; None: by the same.
     """
 
     def __init__(self, url: str, keystone_url: str | None = None) -> None:
-        self._url = url.rstrip("/")
-        self._keystone_url = (keystone_url or url).rstrip("/")
+        self._placement = single_use.Origin(url.rstrip("/"))
+        self._keystone = single_use.Origin((keystone_url or url).rstrip("/"))
         # An answer may take as long as the client waits.
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
-        self._readers, self._writers = (
-            aiohttp.ClientSession(
-                connector=connector, timeout=timeout, auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"))
-            for connector in (
-                aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
-                aiohttp.TCPConnector(limit=0, force_close=True)))
+        self._readers = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"))
 
     async def close(self) -> None:
         """Close all connections."""
         await self._readers.close()
-        await self._writers.close()
 
-    async def ask(self, request: Request) -> Answer:
+    @contextlib.contextmanager
+    def connecting(self, request: Request) -> Iterator[single_use.Connection | None]:
+        """Begin to connect for a write that ``ask`` gets next; yield what it needs for that."""
+        if request.is_read:
+            yield None
+            return
+        with contextlib.closing(
+                single_use.Connection(self._find_origin(request))) as connection:
+            yield connection
+
+    async def ask(
+        self, request: Request, connection: single_use.Connection | None = None
+    ) -> Answer:
         """Return its answer.
 
+        :param connection: the one that ``connecting`` yields for a write.
         :raises NoAnswer: there is none.
         """
-        session = self._readers if request.method in READS else self._writers
-        url = self._keystone_url if is_of_keystone(request.target) else self._url
+        if request.is_read:
+            return await self._read(request)
+        return await (connection or single_use.Connection(self._find_origin(request))).ask(request)
+
+    def _find_origin(self, request: Request) -> single_use.Origin:
+        return self._keystone if is_of_keystone(request.target) else self._placement
+
+    async def _read(self, request: Request) -> Answer:
+        url = self._find_origin(request).url
         started = time.perf_counter()
         try:
-            async with session.request(
+            async with self._readers.request(
                 request.method, yarl.URL(url + request.target, encoded=True),
                 headers=omit(omit_hop_by_hop(request.headers), "content-length"),
                 data=request.body or None, allow_redirects=False,
@@ -161,31 +179,33 @@ class Proxy:
             (name.decode("latin-1"), value.decode("latin-1"))
             for name, value in web_request.raw_headers)
         request = Request(web_request.method, web_request.raw_path, headers, body)
-        async with self._gate.passing():
-            answer = await self._pass(request)
-        return _Passed(answer)
-
-    async def _pass(self, request: Request) -> Answer:
+        await self._gate.enter()
         side = self._state.mode.answering
-        if not is_followed(request.target) or (
-                is_of_keystone(request.target) and not self._has_limits):
-            # Tokens, projects and the like stay Keystone's.
-            return await self._ask(Side.UPSTREAM, request)
-        passing = self._follower.begin(request)
+        passing: Passing | None = None
         answer: Answer | None = None
         try:
-            answer = await self._services[side].ask(request)
+            if not is_followed(request.target) or (
+                    is_of_keystone(request.target) and not self._has_limits):
+                # Tokens, projects and the like stay Keystone's.
+                answer = await self._services[Side.UPSTREAM].ask(request)
+            else:
+                with self._services[side].connecting(request) as connection:
+                    passing = self._follower.begin(request)
+                    answer = await self._services[side].ask(request, connection)
         except NoAnswer as error:
-            return _refuse(error)
+            return _Passed(_refuse(error))
         finally:
-            self._follower.end(passing, answer)
-        return answer
+            # The client does not wait for what follows. It comes in the order of the answers,
+            # and before anything that the client sends next: callbacks run in order.
+            asyncio.get_running_loop().call_soon(self._finish, passing, answer)
+        return _Passed(answer)
 
-    async def _ask(self, side: Side, request: Request) -> Answer:
+    def _finish(self, passing: Passing | None, answer: Answer | None) -> None:
         try:
-            return await self._services[side].ask(request)
-        except NoAnswer as error:
-            return _refuse(error)
+            if passing is not None:
+                self._follower.end(passing, answer)
+        finally:
+            self._gate.leave()
 
 
 class Controls:
@@ -293,7 +313,8 @@ async def serve(settings: Settings, say: Callable[[str], None]) -> AsyncIterator
         follower = Follower(
             services, state, compare_percent=settings.compare_percent,
             most_waiting=settings.most_waiting, version=version,
-            find_token=lambda: _read_token(settings.token_file))
+            find_token=lambda: _read_token(settings.token_file),
+            set_generation=_make_set_generation(settings.set_generation))
         stack.push_async_callback(follower.drain_within, _DRAIN_SECONDS)
         gate, has_limits = switching.Gate(), settings.keystone_url is not None
         controls = Controls(state, switching.Switch(
@@ -398,6 +419,24 @@ def _refuse(error: NoAnswer) -> Answer:
 
 def _read_token(path: pathlib.Path | None) -> str | None:
     return path.read_text().strip() if path else None
+
+
+def _make_set_generation(
+    set_generation: Callable[[str, int, int], None] | None
+) -> rereading.SetGeneration | None:
+    """Return what sets a generation in a thread of its own."""
+    if set_generation is None:
+        return None
+
+    async def set_in_thread(uuid: str, seen: int, generation: int) -> None:
+        try:
+            await asyncio.to_thread(set_generation, uuid, seen, generation)
+        except errors.Error as error:
+            raise rereading.Refused(
+                f"its generation {seen} cannot be set to {generation} in the database: {error}"
+            ) from error
+
+    return set_in_thread
 
 
 def _spell(message: Mapping[str, object]) -> str:

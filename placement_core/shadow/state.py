@@ -27,8 +27,8 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS mode (one INTEGER PRIMARY KEY CHECK (one = 1), mode TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS version (major INTEGER NOT NULL, minor INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS under_way (
-    ticket INTEGER NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS under_way_ticket ON under_way (ticket);
+    ticket INTEGER NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL,
+    PRIMARY KEY (ticket, kind, id)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS marks (
     kind TEXT NOT NULL, id TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (kind, id));
 CREATE TABLE IF NOT EXISTS identities (
@@ -42,6 +42,8 @@ CREATE TABLE IF NOT EXISTS examples (
     cause TEXT PRIMARY KEY, method TEXT NOT NULL, target TEXT NOT NULL,
     upstream TEXT NOT NULL, ours TEXT NOT NULL, at TEXT NOT NULL);
 """
+#: How many objects are noted in one statement.
+_MOST_ROWS = 8
 _UNKNOWN_OUTCOME = "the proxy ended while it was written"
 
 
@@ -100,10 +102,15 @@ class State:
 
     def begin(self, ticket: int, objects: Iterable[Key]) -> None:
         """Note which objects a write is about to touch."""
-        with _transaction(self._connection):
-            self._connection.executemany(
-                "INSERT INTO under_way VALUES (?, ?, ?)",
-                [(ticket, key.kind.value, key.id) for key in objects])
+        rows = [(ticket, key.kind.value, key.id) for key in objects]
+        if len(rows) > _MOST_ROWS:
+            with _transaction(self._connection):
+                self._connection.executemany("INSERT INTO under_way VALUES (?, ?, ?)", rows)
+        elif rows:
+            # In one statement: the request waits for it.
+            self._connection.execute(
+                f"INSERT INTO under_way VALUES {', '.join(['(?, ?, ?)'] * len(rows))}",  # noqa: S608
+                [value for row in rows for value in row])
 
     def end(self, ticket: int) -> None:
         """Note that both sides have a write, or that its objects are marked."""

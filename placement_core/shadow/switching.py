@@ -38,19 +38,18 @@ class Gate:
         self._idle.set()
         self._inside = 0
 
-    @contextlib.asynccontextmanager
-    async def passing(self) -> AsyncIterator[None]:
-        """Wait until the gate is open, and be inside."""
+    async def enter(self) -> None:
+        """Wait until the gate is open, and be inside until ``leave``."""
         while not self._open.is_set():
             await self._open.wait()
         self._inside += 1
         self._idle.clear()
-        try:
-            yield
-        finally:
-            self._inside -= 1
-            if not self._inside:
-                self._idle.set()
+
+    def leave(self) -> None:
+        """Be outside again."""
+        self._inside -= 1
+        if not self._inside:
+            self._idle.set()
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:

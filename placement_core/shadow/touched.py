@@ -99,6 +99,8 @@ def find_touched(request: Request, holdings: Holdings, answer: Answer | None = N
             kind = Kind.TRAIT if collection == "traits" else Kind.RESOURCE_CLASS
             return Touched(
                 _make_keys(kind, [*names, parse_object(request.body).get("name")]), alone=True)
+        case ["v3", "limits", "model"]:
+            return Touched()
         case ["v3", "registered_limits" | "limits" as collection, *ids]:
             # Limits depend on registered limits, and on each other in a tree of projects.
             made = [record.get("id") for record in list_records(collection, answer)]

@@ -43,6 +43,11 @@ _PARENTS = {records.PROVIDER: "parent"}
 #: The fields that may have a value here where the source has none: they are read in the cells.
 _FILLED: Mapping[str, Collection[str]] = {records.INSTANCE: ("user_id", "queued_for_delete")}
 
+#: The fields that a copy brings to what it makes, and that are no difference: what was made here,
+#: by a request that the other service has got as well, was made at another moment.
+_UNCOMPARED: Mapping[str, Collection[str]] = dict.fromkeys(
+    (records.PROVIDER, records.CONSUMER), ("created_at",))
+
 #: {kind: {id: fields}}. Ours may have more fields than the source's.
 Present = Mapping[str, Mapping[str, Fields]]
 _NONE: Mapping[str, Any] = types.MappingProxyType({})
@@ -58,6 +63,8 @@ class Rules:
         (ours, changes).
     :ivar owners: {kind: {id: the source that it was copied from}}, of those of ours that only
         that source may change.
+    :ivar pads_texts: whether our database takes texts for equal that differ in nothing but blanks
+        at their ends, as MySQL does.
     """
 
     obstacles: Mapping[str, Callable[[Record, Mapping[str, Fields]], str]] = dataclasses.field(
@@ -66,6 +73,7 @@ class Rules:
         default_factory=dict)
     owners: Mapping[str, Mapping[str, str]] = dataclasses.field(
         default_factory=dict)
+    pads_texts: bool = False
 
 
 def compare(
@@ -110,12 +118,13 @@ class Comparison:
             elif (record.kind == records.REGISTERED_LIMIT
                     and record.id in self._refused.get(record.kind, ())):
                 self._refused_resources[_get_resource(record)] = record.id
-        #: {(kind, values of its unique fields): id}.
+        #: {(kind, values of its unique fields): id}, of ours and of those that will be.
         self._taken = {
-            (kind, *(fields[name] for name in names)): id_
+            self._make_key(kind, fields, names): id_
             for kind, names in _UNIQUE.items()
             for id_, fields in present.get(kind, {}).items()
             if all(renamed.get((kind, id_), fields)[name] == fields[name] for name in names)}
+        self._coming: dict[tuple[Any, ...], str] = {}
 
     def compare(self, record: Record) -> Item:
         """Return a record with what a copy would make of it; those it refers to come before."""
@@ -126,8 +135,11 @@ class Comparison:
         owner = self._rules.owners.get(record.kind, {}).get(record.id)
         if owner is not None:
             return self._refuse(record, f"it was copied from {owner}, and is never merged")
-        differences = {name: (ours[name], value) for name, value in record.fields.items()
-                       if ours[name] != value and not _is_filled_here(record, name)}
+        uncompared = _UNCOMPARED.get(record.kind, ())
+        differences = {
+            name: (ours[name], value) for name, value in record.fields.items()
+            if name not in uncompared and ours[name] != value
+            and not _is_filled_here(record, name)}
         if not differences:
             return Item(record.kind, record.id, record.name, Outcome.EQUAL,
                         "; ".join(record.notes), record=record)
@@ -142,8 +154,20 @@ class Comparison:
     ) -> Item:
         if record.kind in self._planned:
             self._planned[record.kind][record.id] = record.fields
+        if outcome is Outcome.CREATE and record.kind in _UNIQUE:
+            key = self._make_key(record.kind, record.fields, _UNIQUE[record.kind])
+            self._coming.setdefault(key, record.id)
         return Item(record.kind, record.id, record.name, outcome, "; ".join(record.notes),
                     differences, record)
+
+    def _make_key(
+        self, kind: str, fields: Fields, names: Sequence[str]
+    ) -> tuple[Any, ...]:
+        """Return what only one of a kind may have, as our database compares it."""
+        values = [fields[name] for name in names]
+        if self._rules.pads_texts:
+            values = [value.rstrip(" ") if isinstance(value, str) else value for value in values]
+        return (kind, *values)
 
     def _refuse(self, record: Record, reason: str) -> Item:
         """Refuse a record that is not here, or not the source's."""
@@ -156,11 +180,13 @@ class Comparison:
         """Say why a record cannot be created here; "": it can."""
         names = _UNIQUE.get(record.kind, ())
         if names:
-            id_ = self._taken.get((record.kind, *(record.fields[name] for name in names)))
-            if id_ is not None:
-                values = ", ".join(str(record.fields[name]) for name in names
-                                   if record.fields[name] is not None)
-                return f"{id_} is here already, with the same {values}"
+            key = self._make_key(record.kind, record.fields, names)
+            values = ", ".join(str(record.fields[name]) for name in names
+                               if record.fields[name] is not None)
+            if key in self._taken:
+                return f"{self._taken[key]} is here already, with the same {values}"
+            if key in self._coming:
+                return f"{self._coming[key]} comes before it, with the same {values}"
         return (self._find_refused_reference(record) or self._find_unregistered(record)
                 or self._find_unfit(record))
 
@@ -187,7 +213,8 @@ class Comparison:
             return ""
         key = _get_resource(record)
         refused_id = self._refused_resources.get(key)
-        if refused_id is None or (records.REGISTERED_LIMIT, *key) in self._taken:
+        if refused_id is None or self._make_key(
+                records.REGISTERED_LIMIT, record.fields, _RESOURCE) in self._taken:
             return ""
         return f"its registered limit {refused_id} is refused"
 

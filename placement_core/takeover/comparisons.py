@@ -23,6 +23,7 @@ from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Session
 from placement_core.takeover import comparison, copying, spooled, tables
+from placement_core.takeover.comparison_results import FRESH
 from placement_core.takeover.records import (
     LIMIT,
     REGISTERED_LIMIT,
@@ -36,9 +37,6 @@ from placement_core.takeover.targets import SpoolTarget, Target
 
 #: Called with (what is compared, how much is done, how much there is).
 Report = Callable[[str, int, int], None]
-
-#: For how long a result tells something.
-FRESH = datetime.timedelta(days=1)
 
 #: How many records are compared between two looks at the database.
 CHUNK = 2000
@@ -61,9 +59,6 @@ _FINISH = (
     .values(finished_at=sa.bindparam("now")))
 _UNFINISHED = sa.select(_runs).where(_runs.c.finished_at.is_(None)).order_by(
     _runs.c.started_at.desc(), _runs.c.run_id, _runs.c.source)
-_LAST = sa.select(_runs).where(
-    _runs.c.source == sa.bindparam("of_source"), _runs.c.finished_at.is_not(None),
-).order_by(_runs.c.started_at.desc(), _runs.c.finished_at.desc()).limit(1)
 _FINDINGS = sa.select(_findings).where(
     _findings.c.run_id == sa.bindparam("of_run")).order_by(_findings.c.id)
 _OLDER = sa.select(_runs.c.run_id).where(
@@ -92,27 +87,6 @@ class Side:
     own_kinds: Sequence[str] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LastComparison:
-    """What the last comparison with a source came to.
-
-    :ivar compared: how many of its records were compared.
-    :ivar differences: how many of them were missing here or different, and how many records of
-        its kinds are only here.
-    """
-
-    source: str
-    location: str
-    started_at: datetime.datetime
-    finished_at: datetime.datetime
-    compared: int
-    differences: int
-
-    def is_stale(self, now: datetime.datetime) -> bool:
-        """Return whether too much may have happened since it was begun."""
-        return now - self.started_at > FRESH
-
-
 @dataclasses.dataclass(slots=True)
 class _Run:
     """A run: a new one, or one that was killed.
@@ -125,21 +99,6 @@ class _Run:
     started_at: datetime.datetime
     kind: str | None = None
     record_id: str | None = None
-
-
-@db.retry_writes
-def read_last(ctx: Context, source: str) -> LastComparison | None:
-    """Return what the last comparison with a source came to, if there was one.
-
-    :param source: the name that it has on the command line.
-    """
-    with db.read_once(ctx) as session:
-        row = session.execute(_LAST, {"of_source": source}).one_or_none()
-    if row is None:
-        return None
-    return LastComparison(
-        row.source, row.location, _to_utc(row.started_at), _to_utc(row.finished_at),
-        row.compared, row.differences)
 
 
 def compare(
@@ -196,7 +155,7 @@ def _compare_kind(
         # Whether a limit is refused depends on its registered limit.
         present |= {each.kind: each.read(ctx) for each in targets
                     if each.kind == REGISTERED_LIMIT}
-    sources, items = _find_items(target, sides, owners, present, earlier)
+    sources, items = _find_items(ctx, target, sides, owners, present, earlier)
     ids = sorted(sources)
     rest = ids if after is None else [id_ for id_ in ids if id_ > after]
     done = len(ids) - len(rest)
@@ -215,7 +174,7 @@ def _compare_kind(
 
 
 def _find_items(
-    target: Target, sides: Sequence[Side], owners: Sequence[_Owners],
+    ctx: Context, target: Target, sides: Sequence[Side], owners: Sequence[_Owners],
     present: comparison.Present, earlier: Sequence[Item],
 ) -> tuple[dict[str, str], dict[str, Item]]:
     """Return the sources of the records of a kind by id, and what is not equal by id."""
@@ -225,7 +184,7 @@ def _find_items(
     elsewhere: set[str] = set()
     for side, of_others in zip(sides, owners, strict=True):
         comparing = comparison.Comparison(
-            present, copying.make_rules([target], of_others),
+            present, copying.make_rules(ctx, [target], of_others),
             refused=comparison.list_refused((*earlier, *side.contents.left)),
             wanted=side.contents.records)
         for record in side.contents.records:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from placement_core.context import Context
 from placement_core.takeover import origins, spooled
 from placement_core.takeover.comparison import Rules, compare, list_refused
 from placement_core.takeover.copier import Copier
-from placement_core.takeover.records import Contents, Fields, Item, Outcome, pluralize
+from placement_core.takeover.records import (
+    Contents,
+    Fields,
+    Item,
+    Outcome,
+    Record,
+    pluralize,
+)
 from placement_core.takeover.sources import Source
 from placement_core.takeover.spools import Spool
 from placement_core.takeover.targets import SpoolTarget, Target
@@ -36,12 +44,35 @@ def check(
                 present[record.kind].setdefault(record.id, record.fields)
     items = compare(
         _choose(contents, kinds), present, origins.list_copied(ctx, source.origin, kinds),
-        make_rules(targets, list_owners(ctx, source.origin, source.own_kinds, [
+        make_rules(ctx, targets, list_owners(ctx, source.origin, source.own_kinds, [
             (other.origin, other.own_kinds, before) for other, before in earlier])))
+    items = _refuse_clashes(ctx, targets, items, [
+        record for _, before in earlier for record in before.records])
     refused = list_refused(items)
     for spool, target in match_spools(contents, spool_targets):
         items += spooled.check(ctx, source.origin, spool, target, refused)
     return items
+
+
+def _refuse_clashes(
+    ctx: Context, targets: Sequence[Target], items: Sequence[Item], earlier: Sequence[Record]
+) -> list[Item]:
+    """Refuse what cannot be ours beside all others that will be, as a copy would.
+
+    :param earlier: what is to be copied before.
+    """
+    planned = [*earlier, *(
+        item.record for item in items if item.record is not None
+        and item.outcome in (Outcome.CREATE, Outcome.UPDATE, Outcome.EQUAL))]
+    reasons = {}
+    for target in targets:
+        new = {item.id for item in items if item.kind == target.kind
+               and item.outcome in (Outcome.CREATE, Outcome.UPDATE)}
+        reasons.update({(target.kind, id_): reason for id_, reason in target.find_clashes(
+            ctx, planned, new).items()})
+    return [
+        dataclasses.replace(item, outcome=Outcome.REFUSED, reason=reasons[item.kind, item.id])
+        if (item.kind, item.id) in reasons else item for item in items]
 
 
 def copy(
@@ -59,7 +90,7 @@ def copy(
     kinds = [target.kind for target in targets]
     contents_here = _choose(contents, kinds)
     copied = origins.list_copied(ctx, source.origin, kinds)
-    rules = make_rules(targets, list_owners(ctx, source.origin, source.own_kinds, ()))
+    rules = make_rules(ctx, targets, list_owners(ctx, source.origin, source.own_kinds, ()))
     copier = Copier(ctx, source.origin, pace, copied)
     spools = match_spools(contents, spool_targets)
     gone_of_spools = {
@@ -114,13 +145,15 @@ def list_owners(
 
 
 def make_rules(
-    targets: Iterable[Target | SpoolTarget], owners: Mapping[str, Mapping[str, str]]
+    ctx: Context, targets: Iterable[Target | SpoolTarget],
+    owners: Mapping[str, Mapping[str, str]],
 ) -> Rules:
     """Return the rules of comparing with what is where records go."""
     targets = list(targets)
     return Rules(
         {target.kind: target.find_obstacle for target in targets},
-        {target.kind: target.find_change_obstacle for target in targets}, owners)
+        {target.kind: target.find_change_obstacle for target in targets}, owners,
+        pads_texts=ctx.database.dialect == "mysql")
 
 
 def match_spools(

@@ -29,10 +29,18 @@ _PAGE = (
     .where(_copied.c.source == sa.bindparam("of_source"),
            _copied.c.kind == sa.bindparam("of_kind"), _copied.c.record_id > sa.bindparam("after"))
     .order_by(_copied.c.record_id).limit(1000))
+_SOURCES = sa.select(_copied.c.source).distinct()
 _INSERT = sa.insert(_copied).inline()
 _DELETE = sa.delete(_copied).where(
     _copied.c.source == sa.bindparam("of_source"), _copied.c.kind == sa.bindparam("of_kind"),
     _copied.c.record_id == sa.bindparam("of_record"))
+
+
+@db.retry_writes
+def list_sources(ctx: Context) -> list[str]:
+    """Return the sources from which records were copied."""
+    with db.read_once(ctx) as session:
+        return list(session.execute(_SOURCES).scalars())
 
 
 @db.retry_writes

@@ -57,8 +57,12 @@ _FETCHED_AT_ONCE = 5000
 _RATIO_DIGITS = 6
 
 
+#: Columns whose values are no numbers and texts everywhere.
+_TYPES: Mapping[str, type[sa.types.TypeEngine[Any]]] = {"created_at": sa.DateTime}
+
+
 def _table(name: str, *columns: str) -> sa.TableClause:
-    return sa.table(name, *map(sa.column, columns))
+    return sa.table(name, *(sa.column(column, _TYPES.get(column)) for column in columns))
 
 
 #: What is read of its tables, in the order of the first column.
@@ -66,7 +70,7 @@ TABLES = (
     _table("resource_classes", "id", "name"),
     _table("traits", "id", "name"),
     _table("resource_providers", "id", "uuid", "name", "generation", "root_provider_id",
-           "parent_provider_id"),
+           "parent_provider_id", "created_at"),
     _table("inventories", "resource_provider_id", "resource_class_id", "total", "reserved",
            "min_unit", "max_unit", "step_size", "allocation_ratio"),
     _table("resource_provider_traits", "resource_provider_id", "trait_id"),
@@ -76,7 +80,7 @@ TABLES = (
     _table("users", "id", "external_id"),
     _table("consumer_types", "id", "name"),
     _table("consumers", "id", "uuid", "project_id", "user_id", "generation",
-           "consumer_type_id"),
+           "consumer_type_id", "created_at"),
     _table("allocations", "consumer_id", "resource_provider_id", "resource_class_id", "used"),
 )
 
@@ -180,7 +184,7 @@ class _Settled:
     def _settle_provider(
         self, row: _Row, parent: str | None, root: str, belongings: _Belongings
     ) -> None:
-        id_, uuid, name, generation, root_id, parent_id = row
+        id_, uuid, name, generation, root_id, parent_id, created_at = row
         if not name:
             self._refuse(PROVIDER, uuid, "", "it has no name")
             return
@@ -198,7 +202,7 @@ class _Settled:
         self.records.append(Record(PROVIDER, uuid, name, {
             "name": name, "generation": generation or 0, "parent": parent,
             "inventories": values, "traits": belongings.traits.get(id_, ()),
-            "aggregates": belongings.aggregates.get(id_, ())}, notes))
+            "aggregates": belongings.aggregates.get(id_, ()), "created_at": created_at}, notes))
 
     def _find_overcommitted(
         self, provider_id: int, values: Mapping[str, InventoryValues]
@@ -234,7 +238,7 @@ class _Settled:
         projects, users, types = (
             {id_: value for id_, value in tables[name]}  # noqa: C416 rows have two columns
             for name in ("projects", "users", "consumer_types"))
-        for _, uuid, project, user, generation, consumer_type in tables["consumers"]:
+        for _, uuid, project, user, generation, consumer_type, created_at in tables["consumers"]:
             allocations = holdings.pop(uuid)
             if not allocations:
                 reasons = notes.pop(uuid, [])
@@ -246,13 +250,14 @@ class _Settled:
             self._keep_consumer(uuid, allocations, notes.pop(uuid, ()), {
                 "project_id": projects.get(project, incomplete[0]),
                 "user_id": users.get(user, incomplete[1]),
-                "consumer_type": types.get(consumer_type), "generation": generation})
+                "consumer_type": types.get(consumer_type), "generation": generation,
+                "created_at": created_at})
         for uuid in holdings.list_consumers():
             self._keep_consumer(
                 uuid, holdings.pop(uuid),
                 ["it has no record there", *notes.pop(uuid, ())], {
                     "project_id": incomplete[0], "user_id": incomplete[1],
-                    "consumer_type": None, "generation": 0})
+                    "consumer_type": None, "generation": 0, "created_at": None})
         for uuid, reasons in notes.items():
             self.left.append(Item(CONSUMER, uuid, uuid, Outcome.SKIPPED, "; ".join(reasons)))
 

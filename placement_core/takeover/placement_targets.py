@@ -49,7 +49,7 @@ def write_providers(ctx: Context, new: Sequence[Record]) -> None:
         ProviderCopy(
             record.id, record.fields["name"], record.fields["generation"],
             record.fields["parent"], record.fields["inventories"], record.fields["traits"],
-            record.fields["aggregates"]) for record in new])
+            record.fields["aggregates"], record.fields.get("created_at")) for record in new])
 
 
 def write_consumers(ctx: Context, new: Sequence[Record]) -> None:
@@ -63,7 +63,7 @@ def write_consumers(ctx: Context, new: Sequence[Record]) -> None:
         ConsumerCopy(
             record.id, record.fields["project_id"], record.fields["user_id"],
             record.fields["consumer_type"], record.fields["generation"],
-            record.fields["allocations"]) for record in new])
+            record.fields["allocations"], record.fields.get("created_at")) for record in new])
 
 
 def delete_consumers(ctx: Context, uuids: Collection[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from placement_core import errors
@@ -16,12 +16,13 @@ from placement_core.plugin_api.catalog import (
     CatalogDriver,
     Domain,
     Endpoint,
+    Node,
     Project,
     Region,
     Service,
 )
 from placement_core.plugin_api.enforcement import EnforcementModel
-from placement_core.takeover import records
+from placement_core.takeover import limit_clashes, records
 from placement_core.takeover.errors import ImmutableField
 from placement_core.takeover.records import Fields, Record
 
@@ -77,6 +78,16 @@ class Target(Writer):
     @abc.abstractmethod
     def read(self, ctx: Context) -> Mapping[str, Fields]:
         """Return all of them: {id: fields}."""
+
+    def find_clashes(
+        self, ctx: Context, planned: Iterable[Record], new: Collection[str]
+    ) -> Mapping[str, str]:
+        """Say which new records cannot be ours beside all others: {id: reason}.
+
+        :param planned: all that will be here, of all kinds.
+        :param new: the ids of those of this kind that are to be created or changed.
+        """
+        return {}
 
 
 class SpoolTarget(Writer):
@@ -198,6 +209,34 @@ class _Limits(Target):
     def read(self, ctx: Context) -> Mapping[str, Fields]:
         return _by_id(limits.list_(ctx))
 
+    def find_clashes(
+        self, ctx: Context, planned: Iterable[Record], new: Collection[str]
+    ) -> Mapping[str, str]:
+        if not (self.model.hierarchical and new):
+            return {}
+        nodes = {each.id: Node(each.id, None, is_domain=True)
+                 for each in self.catalog.domains(ctx)}
+        nodes |= {each.id: Node(each.id, each.parent_id) for each in self.catalog.projects(ctx)}
+        defaults = {_get_resource(fields): fields["default_limit"]
+                    for fields in _by_id(registered.list_(ctx)).values()}
+        ours = _by_id(limits.list_(ctx))
+        for record in planned:
+            if record.kind == records.DOMAIN:
+                nodes[record.id] = Node(record.id, None, is_domain=True)
+            elif record.kind == records.PROJECT:
+                nodes[record.id] = Node(record.id, record.fields["parent_id"])
+            elif record.kind == records.REGISTERED_LIMIT:
+                defaults[_get_resource(record.fields)] = record.fields["default_limit"]
+            elif record.kind == self.kind:
+                ours[record.id] = record.fields
+        all_limits = {id_: limit_clashes.NodeLimit(
+            id_, _get_resource(fields), fields["project_id"] or fields["domain_id"],
+            fields["resource_limit"]) for id_, fields in ours.items()}
+        return limit_clashes.find_clashes(
+            self.model, nodes, defaults,
+            [limit for id_, limit in all_limits.items() if id_ not in new],
+            [limit for id_, limit in all_limits.items() if id_ in new])
+
     def create(self, ctx: Context, new: Sequence[Record]) -> None:
         limits.create_many(
             ctx, self.catalog, self.model, [_with_id(record) for record in new])
@@ -267,6 +306,10 @@ def _list_catalog_targets(model: EnforcementModel) -> list[Target]:
         _Projects(records.PROJECT, Project, projects.check, projects.list_, create_project,
                   update_project, cleanup.delete_project, max_depth=model.max_depth),
     ]
+
+
+def _get_resource(fields: Fields) -> limit_clashes.Resource:
+    return fields["service_id"], fields["region_id"], fields["resource_name"]
 
 
 def _by_id(present: Iterable[Any]) -> dict[str, Fields]:

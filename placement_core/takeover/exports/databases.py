@@ -24,22 +24,21 @@ _ADD_MODE = sa.text("SET SESSION sql_mode = CONCAT_WS(',', @@sql_mode, :mode)")
 _BATCH = 500
 #: How many rows in the way are named, of each table.
 _NAMED = 3
+#: How many rows that were there are read at a time.
+_PAGE = 500
 
 Report = Callable[[str, int, int], None]
 
 
-def write(
-    exporter: Exporter, url: str, rows: Iterable[Row], counts: Mapping[str, int],
-    report: Report,
-) -> list[LeftOut]:
-    """Write rows into the database of a service, all or none.
+@contextlib.contextmanager
+def open_target(exporter: Exporter, url: str) -> Iterator[Target]:
+    """Open a transaction on the database of a service; what is written there happens or does not.
+
+    Of a database with rows that are in the way, only the first are read.
 
     :param url: of the database, as the service's configuration has it.
-    :param counts: how many rows each table is to have.
-    :returns: what the service's bootstrap made and we do not have; it stays.
     :raises errors.ConfigurationError: the database cannot be reached, or has another schema.
     :raises DatabaseNotEmpty: rows are in the way.
-    :raises RowRefused: the database refuses a row.
     """
     with _open(exporter.name, url) as connection:
         sources.require_schema(connection, exporter.name, exporter.schema)
@@ -48,19 +47,7 @@ def write(
         tables = {
             name: _Table(connection, metadata.tables[name]) for name in exporter.tables}
         _require_empty(exporter, tables)
-        if exporter.mysql_mode and connection.dialect.name == "mysql":
-            connection.execute(_ADD_MODE, {"mode": exporter.mysql_mode})
-        for name in reversed(exporter.tables):
-            if name in exporter.replaced:
-                tables[name].delete_all()
-        for name, batch in _batch(rows):
-            obstacles = tables[name].write(batch)
-            if obstacles:
-                raise DatabaseNotEmpty(exporter.name, obstacles)
-            report(name, tables[name].written, counts[name])
-        for table in tables.values():
-            table.advance_sequence()
-        return [left_out for table in tables.values() for left_out in table.list_kept()]
+        yield Target(exporter, connection, tables)
 
 
 @contextlib.contextmanager
@@ -79,16 +66,63 @@ def _open(name: str, url: str) -> Iterator[sa.Connection]:
 
 
 def _require_empty(exporter: Exporter, tables: Mapping[str, _Table]) -> None:
+    """Refuse a database with rows that its service did not make by itself.
+
+    :raises DatabaseNotEmpty: it has some.
+    """
     obstacles = []
     for name, table in tables.items():
-        titles = sorted(table.name_row(key) for key, row in table.present.items()
-                        if not exporter.is_bootstrapped(name, row))
-        if titles:
-            examples = ", ".join(titles[:_NAMED])
-            more = ", …" if len(titles) > _NAMED else ""
-            obstacles.append(f"{name} has {len(titles)} rows ({examples}{more})")
+        titles = list(itertools.islice(
+            (table.name_row(row) for row in table.read_rows()
+             if not exporter.is_bootstrapped(name, row)), _NAMED + 1))
+        if len(titles) > _NAMED:
+            obstacles.append(f"{name} has rows ({', '.join(titles[:_NAMED])}, …)")
+        elif titles:
+            obstacles.append(f"{name} has {len(titles)} rows ({', '.join(sorted(titles))})")
     if obstacles:
         raise DatabaseNotEmpty(exporter.name, obstacles)
+
+
+class Target:
+    """The database of a service, in a transaction; it has nothing but what the service made.
+
+    :param tables: those that may be written, in the order in which they are.
+    """
+
+    def __init__(
+        self, exporter: Exporter, connection: sa.Connection, tables: Mapping[str, _Table]
+    ) -> None:
+        self._exporter = exporter
+        self._connection = connection
+        self._tables = tables
+
+    def write(
+        self, rows: Iterable[Row], counts: Mapping[str, int], report: Report
+    ) -> list[LeftOut]:
+        """Write rows.
+
+        :param counts: how many rows each table is to have.
+        :returns: what the service's bootstrap made and we do not have; it stays.
+        :raises DatabaseNotEmpty: what the bootstrap made is in the way.
+        :raises sa.exc.IntegrityError: the database refuses a row; ``open_target`` translates it.
+        """
+        exporter = self._exporter
+        for table in self._tables.values():
+            table.load()
+        if exporter.mysql_mode and self._connection.dialect.name == "mysql":
+            self._connection.execute(_ADD_MODE, {"mode": exporter.mysql_mode})
+        for name in reversed(exporter.tables):
+            if name in exporter.replaced:
+                self._tables[name].delete_all()
+        for name, batch in _batch(rows):
+            table = self._tables[name]
+            obstacles = table.write(batch)
+            if obstacles:
+                raise DatabaseNotEmpty(exporter.name, obstacles)
+            report(name, table.written, counts[name])
+        for table in self._tables.values():
+            table.advance_sequence()
+        return [left_out for table in self._tables.values() for left_out in table.list_kept()]
 
 
 def _batch(rows: Iterable[Row]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -102,7 +136,6 @@ def _batch(rows: Iterable[Row]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 class _Table:
     """A table that is written.
 
-    :ivar present: the rows that were in it before, by primary key.
     :ivar written: how many rows of ours are in it.
     """
 
@@ -110,13 +143,11 @@ class _Table:
         self._connection = connection
         self._table = table
         self._key_names = [column.name for column in table.primary_key]
-        self.present: dict[tuple[Any, ...], Values] = {
-            self._get_key(row): row for row in map(dict, connection.execute(
-                sa.select(table)).mappings())}
+        self._present: dict[tuple[Any, ...], Values] = {}
+        self._kept: dict[tuple[Any, ...], Values] = {}
         self._unique = [
             tuple(constraint["column_names"])
             for constraint in sa.inspect(connection).get_unique_constraints(table.name)]
-        self._kept = dict(self.present)
         self.written = 0
         self._numbered = False
 
@@ -124,30 +155,44 @@ class _Table:
         """Return the primary key; without values, where the database makes it."""
         return tuple(values.get(name) for name in self._key_names)
 
-    def name_row(self, key: tuple[Any, ...]) -> str:
-        """Return how clients know a row that was in the table before, or else its key."""
-        return str(self.present[key].get("id") or " ".join(map(str, key)))
+    def read_rows(self) -> Iterator[Values]:
+        """Yield the rows that are in the table, some at a time."""
+        statement = sa.select(self._table).order_by(*self._table.primary_key).limit(_PAGE)
+        for start in itertools.count(0, _PAGE):
+            page = self._connection.execute(statement.offset(start)).mappings().all()
+            yield from map(dict, page)
+            if len(page) < _PAGE:
+                return
+
+    def load(self) -> None:
+        """Take note of the rows that are in the table, by primary key."""
+        self._present = {self._get_key(row): row for row in self.read_rows()}
+        self._kept = dict(self._present)
+
+    def name_row(self, row: Values) -> str:
+        """Return how clients know a row, or else its key."""
+        return str(row.get("id") or " ".join(map(str, self._get_key(row))))
 
     def delete_all(self) -> None:
         """Delete what was in the table."""
         self._connection.execute(sa.delete(self._table))
-        self.present, self._kept = {}, {}
+        self._present, self._kept = {}, {}
 
     def write(self, rows: list[dict[str, Any]]) -> list[str]:
         """Write rows with the same columns; return which rows of others are in the way."""
         new = rows
-        if self.present:
+        if self._present:
             obstacles = [obstacle for row in rows for obstacle in self._find_obstacles(row)]
             if obstacles:
                 return obstacles
-            new = [row for row in rows if self._get_key(row) not in self.present]
+            new = [row for row in rows if self._get_key(row) not in self._present]
         if new:
             self._connection.execute(sa.insert(self._table).inline(), new)
             self._numbered |= self._is_numbered(new[0])
         if len(new) < len(rows):
             # Those that were there may refer to new ones now.
             for row in rows:
-                if self._get_key(row) in self.present:
+                if self._get_key(row) in self._present:
                     self._update(row)
         self.written += len(rows)
         return []
@@ -168,10 +213,10 @@ class _Table:
             values = [row.get(name) for name in names]
             if None in values:
                 continue
-            for other_key, other in self.present.items():
+            for other_key, other in self._present.items():
                 if other_key != key and values == [other[name] for name in names]:
-                    yield (f"{self._table.name} has {self.name_row(other_key)} with the "
-                           f"{', '.join(names)} of {row.get('id') or ' '.join(map(str, key))}: "
+                    yield (f"{self._table.name} has {self.name_row(other)} with the "
+                           f"{', '.join(names)} of {self.name_row(row)}: "
                            f"{', '.join(map(str, values))}")
 
     def _is_numbered(self, row: Values) -> bool:
@@ -193,7 +238,7 @@ class _Table:
     def list_kept(self) -> list[LeftOut]:
         """Return the rows that were in the table before, and of which we have nothing."""
         return [
-            LeftOut(self._table.name, self.name_row(key), str(row.get("name") or ""),
+            LeftOut(self._table.name, self.name_row(row), str(row.get("name") or ""),
                     "the service's bootstrap made it; it stays, and is not ours")
-            for key, row in self._kept.items()]
+            for row in self._kept.values()]
 

@@ -1,0 +1,114 @@
+"""What the last comparison with each source came to, and what is to be done next."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Sequence
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.takeover import origins, tables
+
+#: For how long a result tells something.
+FRESH = datetime.timedelta(days=1)
+
+_runs = tables.comparisons
+
+_FINISHED = sa.select(_runs).where(_runs.c.finished_at.is_not(None)).order_by(
+    _runs.c.source, _runs.c.started_at, _runs.c.finished_at)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LastComparison:
+    """What the last comparison with a source came to.
+
+    :ivar compared: how many of its records were compared.
+    :ivar differences: how many of them were missing here or different, and how many records of
+        its kinds are only here.
+    """
+
+    source: str
+    location: str
+    started_at: datetime.datetime
+    finished_at: datetime.datetime
+    compared: int
+    differences: int
+
+    def is_stale(self, now: datetime.datetime) -> bool:
+        """Return whether too much may have happened since it was begun."""
+        return now - self.started_at > FRESH
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """A source from which records were copied, or with which ours were compared.
+
+    :ivar source: the name of its service, with what tells it from others (``Source.origin``).
+    :ivar last: its last comparison; None: there was none.
+    """
+
+    source: str
+    last: LastComparison | None
+
+    @property
+    def service(self) -> str:
+        """The name of its service."""
+        return self.source.partition("@")[0]
+
+    def find_doubt(self, now: datetime.datetime) -> str:
+        """Say why it is not certain that ours is equal; "": it is."""
+        if self.last is None:
+            return "not compared"
+        if self.last.differences:
+            return f"{self.last.differences} differences"
+        return "stale" if self.last.is_stale(now) else ""
+
+    def describe(self, now: datetime.datetime) -> str:
+        """Return what is known, in one line."""
+        if self.last is None:
+            return f"{self.source}: copied, not compared yet"
+        outcome = (f"{self.last.differences} differences" if self.last.differences else "equal")
+        stale = ", stale: that was more than a day ago" if self.last.is_stale(now) else ""
+        return (f"{self.source}: {outcome} ({self.last.compared} records of "
+                f"{self.last.location}, {self.last.started_at:%Y-%m-%d %H:%M} UTC{stale})")
+
+
+@db.retry_writes
+def list_last(ctx: Context) -> list[LastComparison]:
+    """Return the last comparison with each source that came to an end."""
+    with db.read_once(ctx) as session:
+        return list({row.source: LastComparison(
+            row.source, row.location, _to_utc(row.started_at), _to_utc(row.finished_at),
+            row.compared, row.differences) for row in session.execute(_FINISHED)}.values())
+
+
+def list_sources(ctx: Context) -> list[SourceStatus]:
+    """Return all sources that were copied or compared, by name."""
+    last = {comparison.source: comparison for comparison in list_last(ctx)}
+    return [SourceStatus(source, last.get(source))
+            for source in sorted({*last, *origins.list_sources(ctx)})]
+
+
+def describe_doubts(sources: Iterable[SourceStatus], now: datetime.datetime) -> str:
+    """Return of which sources it is not certain that ours is equal, and why; "": of none."""
+    doubts = [(source.source, source.find_doubt(now)) for source in sources]
+    return "; ".join(f"{source}: {doubt}" for source, doubt in doubts if doubt)
+
+
+def find_next_step(sources: Sequence[SourceStatus], now: datetime.datetime) -> str:
+    """Return what there is to do before a shadow is begun, in a sentence."""
+    if not sources:
+        return '"migrate check", then "migrate copy --execute".'
+    if differing := [source for source in sources if source.last and source.last.differences]:
+        names = ", ".join(source.source for source in differing)
+        return f'"migrate copy --execute" ({names}), then "migrate diff" again.'
+    if doubts := describe_doubts(sources, now):
+        return f'"migrate diff" ({doubts}).'
+    return '"migrate shadow serve", or let clients reach ours.'
+
+
+def _to_utc(at: datetime.datetime) -> datetime.datetime:
+    return at.replace(tzinfo=datetime.UTC)
