@@ -6,7 +6,8 @@ import contextlib
 import functools
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
@@ -40,6 +41,7 @@ from placement_core.http.policy import Authorizer, make_enforcer
 from placement_core.http.project_share import ProjectShare
 from placement_core.http.readiness import Readiness
 from placement_core.http.response_cache import ResponseCache
+from placement_core.http.worker_reports import WorkerReports
 from placement_core.migrations import sync
 from placement_core.monitoring.process import ProcessNotes
 from placement_core.monitoring.state import StateReader
@@ -52,13 +54,19 @@ LOG = logging.getLogger(__name__)
 APIS: Sequence[Api] = (PLACEMENT, LIMITS, RESERVATIONS, CAPACITY)
 
 
-def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplication:
+def make_app(
+    conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS,
+    on_end: Callable[[Callable[[], None]], object] = lambda _hook: None,
+) -> WSGIApplication:
     """Build the WSGI application, which can be mounted under any prefix.
 
+    :param on_end: takes what is to be called as soon as the process is told to end, in a thread
+        of its own: requests that wait for changes then wait no longer.
     :raises errors.ConfigurationError: one line with option, value and expectation.
     """
     parts = services.build(conf)
     app = _assemble(parts, apis)
+    on_end(functools.partial(_end, parts))
     _prepare_database(parts)
     if conf.api.auth_strategy == "noauth2" and conf.api.allow_remote_noauth2:
         LOG.warning("[api] allow_remote_noauth2: whatever a caller says is believed")
@@ -69,6 +77,13 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
         os.getpid(), conf.api.auth_strategy, conf.catalog.driver, conf.limits.driver,
         conf.limits.enforcement_model)
     return app
+
+
+def _end(parts: Services) -> None:
+    """Let nobody wait any more, and report for the last time."""
+    parts.watch.stop()
+    if parts.reporter is not None:
+        parts.reporter.stop()
 
 
 def check_configuration(conf: cfg.ConfigOpts) -> None:
@@ -107,6 +122,9 @@ def _assembled(conf: cfg.ConfigOpts) -> Iterator[Services]:
 def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
     """Put the middleware around the APIs, the outermost last."""
     conf = parts.conf
+    dashboard = _load_dashboard() if conf.dashboard.enabled else None
+    if dashboard is not None:
+        apis = [*apis, dashboard.API]
     if conf.metrics.enabled:
         metrics.start()
     if conf.tracing.enabled:
@@ -122,6 +140,8 @@ def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
             app, conf.api.max_concurrent_requests_per_project, by_path,
             lambda caller: authorizer.allows(roles.SERVICE.partition(":")[2], identity=caller))
     app = identity.add_authentication(app, conf, apis)
+    if dashboard is not None:
+        app = dashboard.add_sessions(app, conf)
     if conf.api.auth_strategy == "noauth2" and not conf.api.allow_remote_noauth2:
         app = LocalCallers(app, by_path)
     slots = RequestSlots(
@@ -132,7 +152,11 @@ def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
     if conf.metrics.enabled:
         app = request_metrics.RequestMetrics(app, by_path, ProcessNotes(
             parts.database, conf.api.max_concurrent_requests, slots.count_waiting))
+    if parts.reporter is not None:
+        app = WorkerReports(app, parts.reporter)
     app = _add_health(app, parts)
+    if dashboard is not None:
+        app = dashboard.add_headers(app)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)
     # The file that log_config_append names may have any format.
@@ -175,6 +199,19 @@ def _make_router(
         routing.include(config, apis, parts, authorizer, bodies)
         router: WSGIApplication = config.make_wsgi_app()
         return router
+
+
+def _load_dashboard() -> types.ModuleType:
+    """Return the dashboard's API; its templates need a package that others do not."""
+    try:
+        from placement_core.http.dashboard import api
+    except ModuleNotFoundError as error:
+        if error.name not in ("jinja2", "markupsafe"):
+            raise
+        raise errors.ConfigurationError(
+            "[dashboard] enabled = true: expected the package Jinja2, which "
+            "pip install 'placement-core[dashboard]' brings") from error
+    return api
 
 
 def _add_health(app: WSGIApplication, parts: Services) -> WSGIApplication:

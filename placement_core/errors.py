@@ -1,6 +1,6 @@
 """Errors of the domain, independent of HTTP.
 
-Six categories determine how a caller has to react; ``http/errors.py`` maps each of them to a
+Seven categories determine how a caller has to react; ``http/errors.py`` maps each of them to a
 status. Rooms define concrete classes in their own ``errors.py``, each with a stable ``code``,
 a message, and its data as attributes.
 """
@@ -22,6 +22,10 @@ class Invalid(Error):
 
 class Conflict(Error):
     """The request conflicts with the current state; it may succeed later."""
+
+
+class Gone(Error):
+    """What the request refers to existed once; repeating it does not help."""
 
 
 class Forbidden(Error):

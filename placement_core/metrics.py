@@ -58,7 +58,7 @@ _REQUEST_BUCKETS = (.0005, .0025, .005, .01, .025, .1, .25, 1, 5, 30)
 #: Up to twice the default of ``[api] max_wait_seconds``.
 _WAIT_BUCKETS = (.005, .025, .1, .25, .5, 1, 2.5, 5, 10)
 #: Up to the default of ``[cells] timeout_seconds``.
-_SOURCE_BUCKETS = (.005, .025, .1, .25, .5, 1, 5, 60)
+_SOURCE_BUCKETS = (.005, .025, .1, .5, 1, 5, 60)
 #: From punctual to what waited until a manager was started again.
 _LATENESS_BUCKETS = (.1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
 #: Upper bounds in searches: more than one only where others claimed meanwhile.
@@ -217,6 +217,10 @@ class _Metrics:
             "Rows that were removed because they are old, or not used any more, by table; of "
             "usage_counters sums of several rows, of leases with all that belongs to them.",
             ("table",), registry=registry))
+        self.webhook_deliveries = _Series(Counter(
+            "placement_core_webhook_deliveries_total",
+            "Attempts to send reports of thresholds to webhooks: done, failed (it is sent again), "
+            "given_up.", ("outcome",), registry=registry))
 
         self.index_refreshes = _Series(Histogram(
             "placement_core_index_refresh_seconds",
@@ -598,3 +602,9 @@ def count_removed_rows(table: str, rows: int) -> None:
     """
     if _metrics is not None and rows:
         _metrics.removed_rows[table,].inc(rows)
+
+
+def count_webhook_delivery(outcome: str) -> None:
+    """Count an attempt to send a report: ``done``, ``failed`` or ``given_up``."""
+    if _metrics is not None:
+        _metrics.webhook_deliveries[outcome,].inc()

@@ -20,8 +20,9 @@ from placement_core.context import Context
 from placement_core.placement.allocations import reserved_trees
 from placement_core.placement.index import CapacityIndex, CapacitySnapshot
 from placement_core.placement.index.array_types import Amounts
-from placement_core.placement.room import groups, promises, sums
+from placement_core.placement.room import groups, host_survey, promises, sums
 from placement_core.placement.room.groups import GroupedBy, RoomFilter
+from placement_core.placement.room.host_survey import HostSurvey
 from placement_core.placement.room.promises import TreePromises
 from placement_core.placement.room.sums import Room, RoomColumn
 from placement_core.quota import held_claims
@@ -69,7 +70,7 @@ class RoomQueries:
 
         :raises errors.NotFound, errors.Invalid: the conditions name what does not exist.
         """
-        snapshot, columns = self._read(ctx, conditions.resource_class)
+        snapshot, columns, _ = self._read(ctx, conditions.resource_class)
         rows = np.flatnonzero(groups.find_rows(snapshot, conditions))
         [room] = sums.sum_groups(columns, [rows], snapshot.size)
         return _name_classes(snapshot, room)
@@ -84,13 +85,25 @@ class RoomQueries:
         :param limit: the largest number of groups to return.
         :raises errors.NotFound, errors.Invalid: the conditions name what does not exist.
         """
-        snapshot, columns = self._read(ctx, conditions.resource_class)
+        snapshot, columns, _ = self._read(ctx, conditions.resource_class)
         found = groups.list_groups(
             snapshot, groups.find_rows(snapshot, conditions), by, marker=marker, limit=limit)
         rooms = sums.sum_groups(columns, [group.rows for group in found], snapshot.size)
         names = [_get_name(snapshot, group.key) if by == "root" else None for group in found]
         return [GroupRoom(group.key, name, _name_classes(snapshot, room))
                 for group, name, room in zip(found, names, rooms, strict=True)]
+
+    def survey(self, ctx: Context, resource_class: str | None = None) -> HostSurvey:
+        """Return the state of each host.
+
+        :param resource_class: of which the usage counts; None: of the one that a host has least
+            left of. Without inventory of it, a host uses nothing.
+        """
+        snapshot, columns, hosts = self._read(ctx, None)
+        row_of_id = snapshot.layout.row_of_id
+        return host_survey.make(snapshot, columns, [
+            row_of_id[id_] for id_ in hosts.provider_ids if id_ in row_of_id],
+            resource_class)
 
     def export(self, ctx: Context) -> None:
         """Set the metrics of the whole cloud's room; to be called periodically."""
@@ -101,8 +114,11 @@ class RoomQueries:
 
     def _read(
         self, ctx: Context, resource_class: str | None
-    ) -> tuple[CapacitySnapshot, dict[int, RoomColumn]]:
-        """Return the columns of one class, or of all that are not slots of reservations."""
+    ) -> tuple[CapacitySnapshot, dict[int, RoomColumn], PromisedHosts]:
+        """Return the columns of one class, or of all that are not slots of reservations.
+
+        The hosts are those of which something is promised.
+        """
         snapshot, held, hosts = self._read_moment(ctx)
         columns = self._columns = sums.build_columns(snapshot, self._columns)
         tree_promises = _find_trees(snapshot, hosts)
@@ -113,7 +129,7 @@ class RoomQueries:
                 _compute_promised(snapshot, class_id, columns, tree_promises))
             for class_id, column in columns.items()
             if (names[class_id] == resource_class if resource_class is not None
-                else not _is_of_slots(names[class_id]))}
+                else not _is_of_slots(names[class_id]))}, hosts
 
     def _read_moment(self, ctx: Context) -> tuple[CapacitySnapshot, _Held, PromisedHosts]:
         """Read everything, of one moment unless there are writes all the time."""

@@ -12,12 +12,13 @@ from oslo_config import cfg
 
 from placement_core import amounts, errors, metrics
 from placement_core.cells.databases import CellDatabases
-from placement_core.changes import pruning
+from placement_core.changes import audit, pruning
 from placement_core.changes.journal import Journal
 from placement_core.compute.nodes import ComputeNodes
 from placement_core.context import Context, Identity
 from placement_core.db import startup
 from placement_core.db.database import Database, Settings
+from placement_core.feed.waiting import ChangeWatch
 from placement_core.limits import history as limit_history
 from placement_core.monitoring import audit as audit_metrics, quota as quota_metrics
 from placement_core.placement import unused_names
@@ -27,6 +28,7 @@ from placement_core.placement.candidates.ordering import CandidateOrdering
 from placement_core.placement.index import CapacityIndex
 from placement_core.placement.room import shapes
 from placement_core.placement.room.shapes import Shape
+from placement_core.placement.usage import intervals
 from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.plugin_api import choices, drivers
 from placement_core.plugin_api.candidate_order import CandidateOrder
@@ -73,6 +75,9 @@ from placement_core.reservations.provisioning import freepool, outbox, slots
 from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.scheduling.booking_index import BookingIndex
 from placement_core.room import RoomQueries
+from placement_core.thresholds import webhooks
+from placement_core.thresholds.monitor import ThresholdMonitor
+from placement_core.workers.reporter import WorkerReporter
 
 T = TypeVar("T")
 
@@ -101,9 +106,12 @@ class Services:
     :ivar reservation_plugins: by resource type.
     :ivar compute: creates what reservations need in the compute service, mostly through the
         outbox.
+    :ivar watch: lets readers of the change feed wait.
     :ivar room: answers how much there is, is used, held, promised to leases, and free.
     :ivar leases: creates, updates and deletes leases; ``transitions`` executes their events.
     :ivar lease_texts: the cached rendering of leases for clients.
+    :ivar thresholds: reports limits that fill up, and short capacity; None: it is off.
+    :ivar reporter: reports how this process does, if it serves; None: it does not.
     :ivar pool_hosts: adds hosts to the freepool and removes them; ``monitor`` detects failed
         hosts, and ``healing`` finds replacements for the leases that had them.
     """
@@ -130,6 +138,7 @@ class Services:
     host_access: HostAccessGate | None
     reservation_plugins: Mapping[str, ReservationPlugin]
     compute: ComputeDriver
+    watch: ChangeWatch
     room: RoomQueries
     leases: Leases
     lease_texts: LeaseTexts
@@ -137,6 +146,8 @@ class Services:
     pool_hosts: HostRegistry
     healing: Healing
     monitor: Monitor
+    thresholds: ThresholdMonitor | None
+    reporter: WorkerReporter | None
 
     def limit_gaps(self, ctx: Context) -> list[str]:
         """Return a sentence for each reason why registered limits bind no project.
@@ -170,18 +181,31 @@ class Services:
             PeriodicTask("removal of old history of limits", 600, functools.partial(
                 _prune_in_batches, limit_history.prune,
                 keep_days=self.conf.limits.history_keep_days)),
+            PeriodicTask("removal of old usage intervals", 600, functools.partial(
+                _prune_in_batches, intervals.prune,
+                keep_days=self.conf.usage_intervals.keep_days)),
+            PeriodicTask("removal of old audit entries", 600, functools.partial(
+                _prune_in_batches, audit.prune, keep_days=self.conf.audit.keep_days)),
             PeriodicTask("search for limits that bind nobody", 300,
                          coverage.GapLog(self.limit_gaps).update),
             PeriodicTask("removal of usage counters that are 0", 600, usage_counters.fold),
             PeriodicTask("removal of old answers of re-checks", 600, functools.partial(
                 _prune_in_batches, recheck_order.prune)),
-            PeriodicTask("removal of old changes from the log", 3600, pruning.remove_old),
+            PeriodicTask("removal of old changes from the log", 600, functools.partial(
+                pruning.remove_old, keep_seconds=self.conf.changes.keep_seconds)),
             PeriodicTask("removal of projects, users, types and aggregates that are not used",
                          3600, unused_names.remove),
             PeriodicTask("removal of limit nodes that are not used", 3600, nodes.remove_unused),
             PeriodicTask("removal of slots that were in use when their lease ended", 60,
                          slots.tidy),
         ]
+        if self.thresholds is not None:
+            tasks += [
+                PeriodicTask("look at thresholds", self.conf.thresholds.interval,
+                             self.thresholds.check),
+                PeriodicTask("reports to webhooks", 2, functools.partial(
+                    webhooks.deliver, targets=self.thresholds.targets)),
+            ]
         if metrics.is_started():
             tasks += [
                 PeriodicTask("metrics of room", 60, self.room.export),
@@ -208,10 +232,14 @@ class Services:
         return Manager(owner, self.context, self.transitions, settings, tasks)
 
     def context(
-        self, identity: Identity = Identity(), request_id: str | None = None  # noqa: B008
+        self, identity: Identity = Identity(), request_id: str | None = None,  # noqa: B008
+        operation: str | None = None,
     ) -> Context:
-        """Return the context of one request or one command."""
-        return Context(self.database, identity, request_id)
+        """Return the context of one request or one command.
+
+        :param operation: as in ``Context``.
+        """
+        return Context(self.database, identity, request_id, operation=operation)
 
 
 def _prune_in_batches(prune: Callable[..., int], ctx: Context, **options: Any) -> None:
@@ -245,6 +273,7 @@ def build(conf: cfg.ConfigOpts) -> Services:
     provisioner = _make_provisioner(conf, compute)
     rules = LeaseRules(conf, decisions, _make_limit_source(conf))
     healing = _make_healing(conf, plugins, provisioner)
+    overviews = Overviews(quota)
     index, bookings, ordering = (
         CapacityIndex(database), BookingIndex(database), _make_candidate_ordering(conf))
     claims = _make_claims(conf, decisions, limit_nodes, pruner, catalog, owners, host_access)
@@ -252,12 +281,16 @@ def build(conf: cfg.ConfigOpts) -> Services:
         conf, database, index, candidate_ordering=ordering, shapes=shapes.read(conf),
         catalog=catalog, limits=limits, model=model, advertised_model=advertised_model,
         counting=counting, decisions=decisions, cells=cells, quota=quota,
-        overviews=Overviews(quota), compute_nodes=compute_nodes,
+        overviews=overviews, compute_nodes=compute_nodes,
         rechecks=Rechecks(quota, limit_nodes, pruner),
         claims=claims,
         gang_claims=GangClaims(
             claims, index, ordering, exclude_reserved=host_access is not None),
         owners=owners, host_access=host_access, reservation_plugins=plugins, compute=compute,
+        watch=ChangeWatch(
+            functools.partial(Context, database),
+            # Of the requests that a worker processes at a time, two have to be others.
+            most=max(0, conf.api.max_concurrent_requests - 2)),
         room=RoomQueries(index, bookings),
         leases=_make_leases(conf, plugins, provisioner, rules, bookings),
         lease_texts=LeaseTexts(),
@@ -265,12 +298,16 @@ def build(conf: cfg.ConfigOpts) -> Services:
             plugins, provisioner, rules, cleaning_seconds=60 * conf.reservations.cleaning_time),
         pool_hosts=HostRegistry(provisioner, compute_nodes, healing), healing=healing,
         monitor=Monitor(cells, silent_seconds=conf.reservations.silent_host_seconds),
+        thresholds=ThresholdMonitor(
+            conf, overviews, index, shapes.read(conf),
+            exclude_reserved=host_access is not None) if conf.thresholds.enabled else None,
+        reporter=_make_reporter(conf, database, index),
     )
 
 
 def _make_database(conf: cfg.ConfigOpts) -> Database:
     return Database(
-        database_settings(conf), Journal(),
+        database_settings(conf), Journal(conf.changes.keep_seconds, audits=conf.audit.enabled),
         retries=conf.placement.allocation_conflict_retry_count)
 
 
@@ -334,6 +371,15 @@ def _make_healing(
     return Healing(
         plugins, provisioner, cleaning_seconds=60 * options.cleaning_time,
         interval_seconds=60 * options.healing_interval)
+
+
+def _make_reporter(
+    conf: cfg.ConfigOpts, database: Database, index: CapacityIndex
+) -> WorkerReporter | None:
+    is_wanted = conf.workers.report
+    if is_wanted is None:
+        is_wanted = conf.dashboard.enabled
+    return WorkerReporter(functools.partial(Context, database), index) if is_wanted else None
 
 
 def _make_candidate_ordering(conf: cfg.ConfigOpts) -> CandidateOrdering:

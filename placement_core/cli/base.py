@@ -73,14 +73,16 @@ class Configured(command.Command):
         except Failed:
             raise
         except Exception as error:
-            if failures.is_of_server(error):
-                raise Failed(self._describe_trouble(error, parsed_args)) from error
-            if isinstance(error, errors.Error):
+            if isinstance(error, errors.Error) and not failures.is_of_server(error):
                 raise
-            # Drivers put several lines into their errors; the first says it.
-            # --debug shows the rest.
-            first = mask_text(str(error).strip().partition("\n")[0])
-            raise Failed(first or type(error).__name__) from error
+            raise Failed(self.describe_error(error, parsed_args)) from error
+
+    def describe_error(self, error: Exception, parsed_args: argparse.Namespace) -> str:
+        """Return what went wrong in one line, without secrets."""
+        if failures.is_of_server(error):
+            return self._describe_trouble(error, parsed_args)
+        # Drivers put several lines into their errors; the first says it. --debug shows the rest.
+        return mask_text(str(error).strip().partition("\n")[0]) or type(error).__name__
 
     def _describe_trouble(self, error: Exception, parsed_args: argparse.Namespace) -> str:
         """Say which option names the database that is in trouble, where it is, and why."""
@@ -120,7 +122,7 @@ class Configured(command.Command):
         parts = self.services(parsed_args)
         try:
             sync.require_newest(parts.database)
-            yield parts, parts.context()
+            yield parts, parts.context(operation=f"placement-core {self.cmd_name}")
         finally:
             parts.database.dispose()
             engines.SHARED.dispose()

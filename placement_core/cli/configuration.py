@@ -97,6 +97,8 @@ def _read_values(
 
 
 def _mask(option: cfg.Opt, value: object) -> object:
+    if isinstance(value, list):  # of an option that may be given several times
+        return [_mask(option, item) for item in value]
     if not isinstance(value, str):
         return value
     if not option.secret:

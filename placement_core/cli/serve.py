@@ -29,6 +29,7 @@ from oslo_config import cfg
 
 from placement_core import conf, errors, logs, metrics, services
 from placement_core.cli import base, config_options, manager, supervisor, web_server
+from placement_core.db.collector import no_garbage_collection
 from placement_core.http import local_callers, probes
 from placement_core.migrations import sync
 
@@ -91,6 +92,10 @@ class Serve(base.Command):
             f"(default: {supervisor.STOP_SECONDS}); what stops the service should wait for "
             "longer before it kills it")
         parser.add_argument(
+            "--watch-bind", metavar="HOST:PORT", type=_parse_address,
+            help="serve GET /capacity/v1/changes there, too, in a process of its own that takes "
+            "thousands of watchers; each needs an open file (ulimit -n)")
+        parser.add_argument(
             "--no-manager", action="store_true",
             help="leave the manager out; \"placement-core manager\" runs elsewhere")
         parser.add_argument(
@@ -109,11 +114,17 @@ class Serve(base.Command):
         options = self.conf(parsed_args)
         host, port = parsed_args.bind
         insecure = parsed_args.allow_insecure or options.api.allow_remote_noauth2
-        if not insecure:
-            _refuse_public_noauth(options, host)
-        if not (parsed_args.allow_insecure or parsed_args.behind_proxy):
-            _refuse_without_proxy(host)
+        watch_bind = parsed_args.watch_bind
+        for address in (host, *(watch_bind or ())[:1]):
+            if not insecure:
+                _refuse_public_noauth(options, address)
+            if not (parsed_args.allow_insecure or parsed_args.behind_proxy):
+                _refuse_without_proxy(address)
         listeners = _bind(host, port, parsed_args.workers)
+        if watch_bind is not None:
+            # Its process would only say so in its log.
+            with _bind_one(*watch_bind, reuse_port=False):
+                pass
         database_url = _prepare(options, self.say)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         workers = parsed_args.workers
@@ -132,10 +143,16 @@ class Serve(base.Command):
             target=_say_when_alive, args=(host, port, self.say, line), daemon=True).start)
         multiprocessing.set_start_method("spawn", force=True)
         with _share_metrics(options), contextlib.ExitStack() as stack:
+            children = {}
             if not parsed_args.no_manager:
-                child = supervisor.Child(
-                    "manager", functools.partial(_run_manager, files, folders, stop_seconds),
-                    stop_seconds)
+                children["manager"] = functools.partial(
+                    _run_manager, files, folders, stop_seconds)
+            if watch_bind is not None:
+                children["server of watchers"] = functools.partial(
+                    _serve_watchers, files, folders, insecure, watch_bind,
+                    parsed_args.head_timeout, stop_seconds)
+            for name, target in children.items():
+                child = supervisor.Child(name, target, stop_seconds)
                 server.on_startup(child.start)
                 server.on_reload(child.renew)
                 server.on_stop(child.request_end)
@@ -153,21 +170,22 @@ def _load_application(
     threads: int, stop_seconds: int,
 ) -> Callable[..., Any]:
     """Build the application, in a worker that processes ``threads`` requests at a time."""
-    # The manager's process does without it.
-    from placement_core import app
-
     supervisor.end_with_parent(stop_seconds)
     _keep_memory()
-    options = _load_options(config_files, config_dirs)
-    if allow_insecure:
-        options.set_override("allow_remote_noauth2", True, "api")
-    if not options.api.max_concurrent_requests:
-        options.set_override("max_concurrent_requests", threads, "api")
-    try:
-        application = app.make_app(options)
-    except errors.ConfigurationError as error:
-        LOG.critical("%s", error)
-        sys.exit(1)
+    with no_garbage_collection():
+        # The manager's process does without it.
+        from placement_core import app
+
+        options = _load_options(config_files, config_dirs)
+        if allow_insecure:
+            options.set_override("allow_remote_noauth2", True, "api")
+        if not options.api.max_concurrent_requests:
+            options.set_override("max_concurrent_requests", threads, "api")
+        try:
+            application = app.make_app(options, on_end=supervisor.call_when_told_to_end)
+        except errors.ConfigurationError as error:
+            LOG.critical("%s", error)
+            sys.exit(1)
     base.freeze_loaded()
     return application
 
@@ -185,6 +203,27 @@ def _run_manager(
         LOG.critical("%s", error)
         sys.exit(1)
     manager.run(parts, LOG.info, stop_at=(signal.SIGTERM,))
+
+
+def _serve_watchers(
+    config_files: list[str] | None, config_dirs: list[str] | None, allow_insecure: bool,
+    address: tuple[str, int], head_seconds: int, stop_seconds: int,
+) -> None:
+    """Serve watchers, in a process of its own, until the parent says that it ends."""
+    # Most of what there is to import, and the other processes do without it.
+    from placement_core.cli import watch_server
+
+    supervisor.end_with_parent(stop_seconds)
+    # Ctrl-C in a terminal is for the parent.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    options = _load_options(config_files, config_dirs)
+    if allow_insecure:
+        options.set_override("allow_remote_noauth2", True, "api")
+    try:
+        watch_server.run(options, *address, head_seconds, LOG.info)
+    except errors.ConfigurationError as error:
+        LOG.critical("%s", error)
+        sys.exit(1)
 
 
 def _load_options(
@@ -225,13 +264,16 @@ def _keep_memory() -> None:
 def _count_threads(options: cfg.ConfigOpts, most_requests: int) -> int:
     """Return how many threads a worker needs; most of them exist only while requests wait."""
     most_waiting: int = options.api.max_waiting_requests
-    return most_requests + most_waiting + _SPARE_THREADS
+    # Each that waits for changes has one, too (``services``: two fewer than are processed).
+    watchers = (options.api.max_concurrent_requests or most_requests) - 2
+    return most_requests + most_waiting + max(0, watchers) + _SPARE_THREADS
 
 
 def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
     """Make an SQLite database's schema, and check all that workers need; return the URL."""
-    # Most of what there is to import, and the manager's process does without it.
-    from placement_core import app
+    with no_garbage_collection():
+        # Most of what there is to import, and the manager's process does without it.
+        from placement_core import app
 
     settings = services.database_settings(options)
     if settings.connection.startswith("sqlite") or options.placement_database.sync_on_startup:

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import queue
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -106,6 +107,26 @@ class Interrupt:
 
     def clear(self) -> None:
         """Do nothing: who waits looks at what has happened each time it returns."""
+
+
+def call_when_told_to_end(hook: Callable[[], None]) -> None:
+    """Call a function once this process gets SIGTERM or SIGINT, in a thread of its own.
+
+    Whoever handles the signals: a worker of Granian sets its handlers after this, and its main
+    thread does not come back to the interpreter before all requests have ended. The number of a
+    signal is written to the descriptor where it arrives. Call it in the main thread, and once.
+    """
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    signal.set_wakeup_fd(sender.detach(), warn_on_full_buffer=False)
+
+    def wait() -> None:
+        # For as long as there is a process: it may get several.
+        while True:
+            if {*receiver.recv(64)} & {signal.SIGTERM, signal.SIGINT}:
+                hook()
+
+    threading.Thread(target=wait, name="wait-for-end", daemon=True).start()
 
 
 def end_with_parent(stop_seconds: float) -> None:

@@ -13,14 +13,15 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 
-def rows(name: str, types: Mapping[str, Any]) -> sa.TableValuedAlias:
+def rows(name: str, types: Mapping[str, Any], prefix: str = "") -> sa.TableValuedAlias:
     """Return a table whose rows come as parameters: ``columns`` of the rows.
 
     :param name: of the table.
     :param types: {column: its type}; the parameters have the columns' names.
+    :param prefix: before the names of the parameters.
     """
-    parameters = [
-        sa.bindparam(column, type_=postgresql.ARRAY(kind)) for column, kind in types.items()]
+    parameters = [sa.bindparam(f"{prefix}{column}", type_=postgresql.ARRAY(kind))
+                  for column, kind in types.items()]
     columns = [sa.column(column, kind) for column, kind in types.items()]
     return sa.func.unnest(*parameters).table_valued(*columns, name=name).render_derived()
 
@@ -50,7 +51,7 @@ def find_writer(type_: sa.types.TypeEngine[Any], dialect: sa.Dialect) -> (
         return None
     if isinstance(item, sa.Integer):
         return _write_integers
-    return _write_texts if isinstance(item, sa.String) else None
+    return _write_texts if isinstance(item, sa.String | sa.DateTime) else None
 
 
 def _write_integers(values: Sequence[int | None]) -> str:
@@ -58,12 +59,12 @@ def _write_integers(values: Sequence[int | None]) -> str:
     return f"{{{','.join(['NULL' if value is None else str(int(value)) for value in values])}}}"
 
 
-def _write_texts(values: Sequence[str | None]) -> str:
+def _write_texts(values: Sequence[object]) -> str:
     return f"{{{','.join([_quote(value) for value in values])}}}"
 
 
-def _quote(value: str | None) -> str:
+def _quote(value: object) -> str:
     if value is None:
         return "NULL"
-    escaped = value.replace("\\", r"\\").replace('"', r"\"")
+    escaped = str(value).replace("\\", r"\\").replace('"', r"\"")
     return f'"{escaped}"'

@@ -39,6 +39,17 @@ class _InSeconds(sa.ColumnElement[datetime.datetime]):
         self.seconds = seconds
 
 
+class _Microseconds(sa.ColumnElement[int]):
+    """A time in microseconds since the epoch."""
+
+    type = sa.BigInteger()
+    inherit_cache = True
+    _traverse_internals = [("moment", sa.sql.visitors.InternalTraversal.dp_clauseelement)]
+
+    def __init__(self, moment: sa.ColumnElement[datetime.datetime]) -> None:
+        self.moment = moment
+
+
 def now() -> sa.ColumnElement[datetime.datetime]:
     """Build the present.
 
@@ -51,6 +62,11 @@ def now() -> sa.ColumnElement[datetime.datetime]:
 def second() -> sa.ColumnElement[int]:
     """Build the second that is now, since the epoch."""
     return _Second()
+
+
+def microseconds(moment: sa.ColumnElement[datetime.datetime]) -> sa.ColumnElement[int]:
+    """Build a time, which is naive UTC, in microseconds since the epoch."""
+    return _Microseconds(moment)
 
 
 def in_seconds(seconds: sa.ColumnElement[int]) -> sa.ColumnElement[datetime.datetime]:
@@ -90,3 +106,23 @@ def _second_on_mysql(element: _Second, compiler: Any, **options: Any) -> str:
 @compiles(_Second, "sqlite")
 def _second_on_sqlite(element: _Second, compiler: Any, **options: Any) -> str:
     return "CAST(strftime('%s', 'now') AS INTEGER)"
+
+
+@compiles(_Microseconds, "postgresql")
+def _microseconds_on_postgresql(element: _Microseconds, compiler: Any, **options: Any) -> str:
+    moment = compiler.process(element.moment, **options)
+    return f"CAST(round(extract(epoch FROM {moment}) * 1000000) AS BIGINT)"
+
+
+@compiles(_Microseconds, "mysql")
+def _microseconds_on_mysql(element: _Microseconds, compiler: Any, **options: Any) -> str:
+    moment = compiler.process(element.moment, **options)
+    return f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {moment})"
+
+
+@compiles(_Microseconds, "sqlite")
+def _microseconds_on_sqlite(element: _Microseconds, compiler: Any, **options: Any) -> str:
+    # Of a text, whose milliseconds strftime would round.
+    moment = compiler.process(element.moment, **options)
+    return (f"(CAST(strftime('%s', {moment}) AS INTEGER) * 1000000"
+            f" + CAST(substr({moment}, 21, 6) AS INTEGER))")

@@ -1,4 +1,4 @@
-"""The garbage collector, while a great many rows are read that all stay."""
+"""The garbage collector, while a great many objects are made that all stay: rows, modules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Let the collector rest while millions of objects are made that all stay.
+    """Let the collector rest while a great many objects are made that all stay.
 
     It would look through all of them each time their number has grown by a
     quarter, and find nothing: a third of a load.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
@@ -23,6 +23,16 @@ from placement_core.db.compiled import (
 _TXN_BITS = 48
 
 T = TypeVar("T")
+
+
+class RecordedChange(NamedTuple):
+    """What the change log will say of one object; what a change does not have is 0 or empty."""
+
+    kind: str
+    ref: int = 0
+    uuid: str = ""
+    name: str = ""
+    project: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,8 +60,13 @@ class Session:
     :ivar compiled: the same.
     :ivar writing: whether the transaction may write.
     :ivar commit_sent: whether COMMIT was sent, so that an error need not mean a rollback.
+    :ivar caller: the context that opened the transaction, for the audit.
+    :ivar attributions: which changes each of several callers made that share the transaction, as
+        ``attribute`` got them; none: all of them are the caller's.
     :ivar txn: a random integer that names the transaction in the change log.
-    :ivar recorded_changes: what the change log will say, {(kind, id), …}.
+    :ivar recorded_changes: what the change log will say.
+    :ivar implied_changes: those of the recorded changes that follow from others, such as the usage
+        of a provider from its consumers; the audit leaves them out.
     :ivar limits_serial: that of the limits by which the transaction was decided, which must
         still be in force when it commits; None: it does not depend on limits.
     :ivar changes_limits: whether transactions that depend on limits must not commit after it.
@@ -59,9 +74,9 @@ class Session:
         is short unless it waited for a lock.
     """
 
-    __slots__ = ("_connection", "_deferred", "changes_limits", "commit_sent", "compiled",
-                 "dialect", "limits_serial", "recorded_changes", "slowest_write_seconds", "txn",
-                 "writing")
+    __slots__ = ("_connection", "_deferred", "attributions", "caller", "changes_limits",
+                 "commit_sent", "compiled", "dialect", "implied_changes", "limits_serial",
+                 "recorded_changes", "slowest_write_seconds", "txn", "writing")
 
     def __init__(
         self, connection: sa.Connection, compiled: CompiledStatements, *, writing: bool
@@ -72,8 +87,11 @@ class Session:
         self.dialect = connection.dialect.name
         self.writing = writing
         self.commit_sent = False
+        self.caller: Any = None
+        self.attributions: list[tuple[Any, Collection[RecordedChange]]] = []
         self.txn = secrets.randbits(_TXN_BITS)
-        self.recorded_changes: set[tuple[str, int]] = set()
+        self.recorded_changes: set[RecordedChange] = set()
+        self.implied_changes: Collection[RecordedChange] = ()
         self.limits_serial: int | None = None
         self.changes_limits = False
         self.slowest_write_seconds = 0.0
@@ -238,13 +256,21 @@ class Session:
             compiled.raise_as_executed(self._connection, error)
         return taken
 
-    def record_change(self, kind: str, ref: int) -> None:
-        """Note that ``ref`` of ``kind`` changed, for the change log.
+    def record_change(
+        self, kind: str, ref: int = 0, *, uuid: str = "", name: str = "", project: str = "",
+    ) -> None:
+        """Note that an object of ``kind`` changed, for the change log.
 
-        :param kind: one of the kinds that ``changes`` names.
+        :param kind: one of the kinds that ``changes`` names; it says how its objects are named.
         :param ref: the database key of the row that readers must load again.
+        :param uuid: with ``name``, of what is known by its uuid, or has no row any more.
+        :param project: the project that owns it, or owned it before.
         """
-        self.recorded_changes.add((kind, ref))
+        self.recorded_changes.add(RecordedChange(kind, ref, uuid, name, project))
+
+    def attribute(self, caller: object, changes: Collection[RecordedChange]) -> None:
+        """Note which of the recorded changes one of several callers made."""
+        self.attributions.append((caller, changes))
 
 
 def _count(cursor: Any) -> int:

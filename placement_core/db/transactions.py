@@ -124,6 +124,7 @@ def write(ctx: TransactionContext) -> Iterator[Session]:
             started = time.perf_counter()
             transaction = connection.begin()
             session = ctx.session = Session(connection, database.compiled, writing=True)
+            session.caller = ctx
             # SQLite waits here for whoever writes.
             session.slowest_write_seconds = time.perf_counter() - started
             try:

@@ -70,7 +70,7 @@ def kind(limit: AnyLimit) -> Kind:
 
 
 def write(ctx: Context, session: Session, entries: Sequence[HistoryEntry]) -> None:
-    """Insert changes, with the caller who made them."""
+    """Insert changes, with the caller who made them, and record them in the change log."""
     if not entries:
         return
     now = utcnow()
@@ -88,6 +88,10 @@ def write(ctx: Context, session: Session, entries: Sequence[HistoryEntry]) -> No
             "request_id": ctx.request_id,
         }
         for entry in entries])
+    for entry in entries:
+        session.record_change(
+            kind(entry.limit), uuid=entry.limit.id, name=entry.limit.resource_name,
+            project=getattr(entry.limit, "project_id", None) or "")
 
 
 @db.retry_writes

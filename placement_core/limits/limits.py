@@ -47,7 +47,7 @@ _EXISTING = sa.select(_limits.c.registered_limit_id, _limits.c.node_id).where(
     _limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
     _limits.c.node_id.in_(sa.bindparam("node_ids", expanding=True)))
 
-_LIST_QUERY = queries.ListQuery(ALL, _limits, {
+LIST_QUERY = queries.ListQuery(ALL, _limits, {
     "service_id": queries.Field(_registered.c.service_id),
     "region_id": queries.Field(_registered.c.region_key, _registered.c.region_key != ""),
     "resource_name": queries.Field(_registered.c.resource_name),
@@ -161,7 +161,7 @@ def list_(
     :raises errors.UnknownMarker: there is no such limit.
     """
     return [from_row(row) for row in queries.list_(
-        ctx, _LIST_QUERY, filters, visible=visible, marker=marker, limit=limit)]
+        ctx, LIST_QUERY, filters, visible=visible, marker=marker, limit=limit)]
 
 
 @db.retry_writes

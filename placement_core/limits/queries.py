@@ -90,6 +90,29 @@ def list_(
     return rows
 
 
+def read(
+    session: Session, listing: ListQuery, *, ids: Collection[str] | None = None,
+    after: int = 0, project_id: str | None = None, most: int | None = None,
+) -> Sequence[sa.Row[Any]]:
+    """Return rows in the order of creation, whatever was deleted since the last page.
+
+    :param ids: only those of these public ids; None: all.
+    :param after: only those with a greater key.
+    :param project_id: only those of this project, if the rows have one.
+    :param most: how many at most.
+    """
+    statement = listing.select.where(listing.table.c.id > after).order_by(listing.table.c.id)
+    if ids is not None:
+        statement = statement.where(lists.among_many(listing.table.c.uuid, "ids"))
+    if project_id is not None:
+        field = listing.fields["project_id"]
+        statement = statement.where(field.column == project_id)
+        if field.only is not None:
+            statement = statement.where(field.only)
+    return session.execute(
+        statement.limit(most), {} if ids is None else {"ids": sorted(ids)}).all()
+
+
 def by_id(session: Session, statement: sa.Select[Any], id_: str) -> sa.Row[Any] | None:
     """Return the row of a public id, if there is one.
 

@@ -39,7 +39,7 @@ _UPDATE = (
             description=sa.bindparam("new_description")))
 _DELETE = sa.delete(_registered).where(_registered.c.id == sa.bindparam("of_id"))
 
-_LIST_QUERY = queries.ListQuery(_ALL, _registered, {
+LIST_QUERY = queries.ListQuery(_ALL, _registered, {
     "service_id": queries.Field(_registered.c.service_id),
     "region_id": queries.Field(_registered.c.region_key, _registered.c.region_key != ""),
     "resource_name": queries.Field(_registered.c.resource_name),
@@ -90,7 +90,7 @@ def list_(
     :raises errors.UnknownMarker: there is no such registered limit.
     """
     return [from_row(row) for row in queries.list_(
-        ctx, _LIST_QUERY, filters, marker=marker, limit=limit)]
+        ctx, LIST_QUERY, filters, marker=marker, limit=limit)]
 
 
 @db.retry_writes

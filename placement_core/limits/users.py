@@ -46,7 +46,7 @@ _TAKEN = sa.select(
     _user_limits.c.project_id.in_(sa.bindparam("project_ids", expanding=True)),
     _user_limits.c.user_id.in_(sa.bindparam("user_ids", expanding=True)))
 
-_LIST_QUERY = queries.ListQuery(ALL, _user_limits, {
+LIST_QUERY = queries.ListQuery(ALL, _user_limits, {
     "service_id": queries.Field(_registered.c.service_id),
     "region_id": queries.Field(_registered.c.region_key, _registered.c.region_key != ""),
     "resource_name": queries.Field(_registered.c.resource_name),
@@ -132,7 +132,7 @@ def list_(
     :raises errors.UnknownMarker: there is no such limit.
     """
     return [from_row(row) for row in queries.list_(
-        ctx, _LIST_QUERY, filters, marker=marker, limit=limit)]
+        ctx, LIST_QUERY, filters, marker=marker, limit=limit)]
 
 
 @db.retry_writes

@@ -430,3 +430,13 @@ class ReshapedProviderConflict(ProviderGenerationConflict):
                                f"actual: {actual}, given: {given}")
         self.actual = actual
         self.given = given
+
+
+class InvalidMarker(errors.Invalid):
+    """The marker of a page is none that a page before could have named."""
+
+    code = "placement.invalid_marker"
+
+    def __init__(self, marker: str) -> None:
+        super().__init__(f"The marker {marker} does not name anything to go on from.")
+        self.marker = marker

@@ -15,7 +15,7 @@ _providers = tables.resource_providers
 
 _BY_UUID = sa.select(
     _providers.c.id, _providers.c.uuid, _providers.c.generation,
-    _providers.c.parent_provider_id, _providers.c.root_provider_id,
+    _providers.c.parent_provider_id, _providers.c.root_provider_id, _providers.c.name,
 ).where(_providers.c.uuid == sa.bindparam("uuid"))
 _GENERATION = sa.select(_providers.c.generation).where(_providers.c.id == sa.bindparam("id"))
 
@@ -26,7 +26,7 @@ def is_provider_uuid(text: str) -> bool:
 
 
 def get_provider(session: Session, uuid: str, *, purpose: str = "") -> sa.Row[Any]:
-    """Return (id, uuid, generation, parent_provider_id, root_provider_id).
+    """Return (id, uuid, generation, parent_provider_id, root_provider_id, name).
 
     :param purpose: ends the message of the error.
     :raises errors.ProviderNotFound: none has exactly this uuid.

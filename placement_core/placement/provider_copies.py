@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -52,6 +53,7 @@ class ProviderCopy:
     """A provider, with all that belongs to it but its allocations.
 
     :ivar inventories: {resource class: values}.
+    :ivar created_at: when it was created, naive UTC; None: unknown. Of one that is here, it stays.
     """
 
     uuid: str
@@ -61,6 +63,7 @@ class ProviderCopy:
     inventories: Mapping[str, InventoryValues]
     traits: Collection[str]
     aggregates: Collection[str]
+    created_at: datetime.datetime | None = None
 
 
 class Sharing(dict[Any, Any]):
@@ -215,6 +218,22 @@ def write(ctx: Context, copies: Sequence[ProviderCopy]) -> None:
         _Writer(session, copies).write()
 
 
+@db.retry_writes
+def set_generation(ctx: Context, uuid: str, generation: int, *, seen: int) -> None:
+    """Set the generation of a provider, up or down; nothing else of it changes.
+
+    :param seen: the generation that it has.
+    :raises errors.ProviderNotFound: it is not there.
+    :raises errors.ProviderGenerationConflict: it has another generation.
+    """
+    with db.write(ctx) as session:
+        provider_id = lookups.get_provider(session, uuid).id
+        if not locks.lock_at_generation(
+                session, provider_id, seen=seen, step=generation - seen):
+            raise errors.ProviderGenerationConflict(
+                uuid, f"The resource provider {uuid} does not have the generation {seen} here.")
+
+
 def _check(copy: ProviderCopy) -> None:
     if not lookups.is_provider_uuid(copy.uuid):
         raise errors.ProviderNotCreated(copy.name, copy.uuid, "the UUID is not valid.")
@@ -339,14 +358,14 @@ class _Writer:
             waiting = [copy for copy in waiting if copy.uuid not in inserted]
 
     def _insert_level(self, copies: Sequence[ProviderCopy]) -> None:
-        now, rows = utcnow(), []
+        rows = []
         for copy in copies:
             parent_id = self._get_parent_id(copy)
             root_id = None if parent_id is None else self._roots[parent_id]
             rows.append({
                 "uuid": copy.uuid, "name": copy.name, "generation": copy.generation,
                 "revision": 0, "parent_provider_id": parent_id, "root_provider_id": root_id,
-                "created_at": now})
+                "created_at": copy.created_at})
         self._refuse_pooled({self._roots[parent_id] for parent_id in map(
             self._get_parent_id, copies) if parent_id is not None})
         inserts.insert_many(self._session, _providers, rows)

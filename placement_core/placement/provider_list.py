@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,6 +29,8 @@ _PROVIDERS = (
     .join(_root, _root.c.id == _providers.c.root_provider_id)
     .outerjoin(_parent, _parent.c.id == _providers.c.parent_provider_id)
     .order_by(_providers.c.uuid))
+_BY_IDS = _PROVIDERS.where(lists.among_many(_providers.c.id, "ids"))
+_BY_UUIDS = _PROVIDERS.where(lists.among_many(_providers.c.uuid, "uuids"))
 _INVENTORIES = (
     sa.select(
         _inventories.c.resource_provider_id, _classes.c.name, _inventories.c.used,
@@ -97,11 +99,29 @@ def list_(
         if in_tree is not None:
             root = lookups.get_provider(session, in_tree).root_provider_id
             statement = statement.where(_providers.c.root_provider_id == root)
-        rows = session.execute(statement).all()
-        ids = [row.id for row in rows]
-        inventories = _read(session, _INVENTORIES, ids)
-        traits = _read(session, _TRAITS, ids)
-        aggregates = _read(session, _AGGREGATES, ids)
+        return _complete(session, session.execute(statement).all())
+
+
+def read(
+    session: Session, *, ids: Collection[int], uuids: Collection[str]
+) -> dict[int, ListedProvider]:
+    """Return those providers that there are, by their database keys.
+
+    :param ids: their database keys; ``uuids``: of others.
+    """
+    # Not one with OR, for which databases would look at all providers.
+    rows = {row.id: row for statement, parameters in (
+        (_BY_IDS, {"ids": sorted(ids)}), (_BY_UUIDS, {"uuids": sorted(uuids)}))
+        if any(parameters.values()) for row in session.execute(statement, parameters)}
+    return dict(zip(rows, _complete(session, list(rows.values())), strict=True))
+
+
+def _complete(session: Session, rows: Sequence[sa.Row[Any]]) -> list[ListedProvider]:
+    """Return the providers of rows of ``_PROVIDERS``."""
+    ids = [row.id for row in rows]
+    inventories = _read(session, _INVENTORIES, ids)
+    traits = _read(session, _TRAITS, ids)
+    aggregates = _read(session, _AGGREGATES, ids)
     return [
         ListedProvider(
             row.uuid, row.name, row.generation, row.root_uuid, row.parent_uuid,

@@ -230,6 +230,7 @@ def delete(ctx: Context, uuid: str) -> None:
         try:
             for statement in (*_DELETE_BELONGINGS, _CLEAR_ROOT, _DELETE):
                 session.execute(statement, {"of_id": row.id})
+            session.record_change(kinds.PROVIDER, row.id, uuid=row.uuid, name=row.name or "")
         except db_exception.DBReferenceError as error:
             # Old databases may have providers elsewhere that call it their root.
             raise errors.ProviderHasChildren(uuid) from error

@@ -84,6 +84,11 @@ def list_(ctx: Context) -> list[Named]:
         return [_make_record(row) for row in session.execute(_ALL)]
 
 
+def read_names(session: Session) -> dict[int, str]:
+    """Return {database key: name} of every resource class."""
+    return {row.id: row.name for row in session.execute(_ALL)}
+
+
 @db.retry_writes
 def get(ctx: Context, name: str) -> Named:
     """Return a resource class.
@@ -152,7 +157,7 @@ def rename(ctx: Context, name: str, new_name: str) -> Named:
             raise errors.ResourceClassExists(new_name, creating=False) from error
         if result.rowcount != 1:
             raise errors.ResourceClassNotFound(name)
-        session.record_change(kinds.RESOURCE_CLASS, row.id)
+        session.record_change(kinds.RESOURCE_CLASS, row.id, name=name)
         return _make_record(_find(session, new_name))
 
 
@@ -177,7 +182,7 @@ def delete(ctx: Context, name: str) -> None:
             if session.execute(statement, {"class_id": row.id}).first():
                 raise errors.ResourceClassInUse(name)
         _note(session, ids, row.id)
-        session.record_change(kinds.RESOURCE_CLASS, row.id)
+        session.record_change(kinds.RESOURCE_CLASS, row.id, name=name)
 
 
 def lock_classes(session: Session, class_ids: Iterable[int]) -> None:

@@ -4,7 +4,8 @@ Ours are ``resource_providers.revision`` (raised by every write that touches a
 provider: the lock and the certification key, never shown to clients),
 ``inventories.used`` and ``inventories.capacity`` (what a claim compares),
 ``allocations.txn`` (the transaction that wrote the row), all NOT NULL without a
-default, so that an old upstream process that still writes fails loudly; and the
+default, so that an old upstream process that still writes fails loudly;
+``allocations.started_at`` (since when the consumer holds the amount); and the
 tables at the end.
 Source: spec placement_api §8 and design §4.
 """
@@ -61,6 +62,8 @@ allocations = sa.Table(
     sa.Column("resource_class_id", sa.Integer, nullable=False),
     sa.Column("used", sa.Integer, nullable=False),
     sa.Column("txn", sa.BigInteger, nullable=False),
+    # By the database's clock; null: see ``usage_intervals.STARTED_AT``.
+    sa.Column("started_at", clock.DEADLINE),
     sa.Index("allocations_resource_provider_class_used_idx",
              "resource_provider_id", "resource_class_id", "used"),
     sa.Index("allocations_resource_class_id_idx", "resource_class_id"),
@@ -224,5 +227,32 @@ unused_names = sa.Table(
     sa.Column("kind", sa.String(32), primary_key=True),
     sa.Column("row_id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("since", clock.DEADLINE, nullable=False),
+    **MYSQL_OPTIONS,
+)
+
+#: What consumers have held, from when to when: a row for each allocation that has ended
+#: (``allocations/usage_intervals.py``). Names instead of keys, which may be removed sooner.
+usage_intervals = sa.Table(
+    "usage_intervals", metadata,
+    sa.Column("consumer_uuid", sa.String(36), primary_key=True),
+    sa.Column("started_at", clock.DEADLINE, primary_key=True),
+    sa.Column("allocation_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("ended_at", clock.DEADLINE, nullable=False),
+    sa.Column("consumer_type", sa.Unicode(255)),
+    sa.Column("project_id", sa.String(255)),
+    sa.Column("user_id", sa.String(255)),
+    sa.Column("provider_uuid", sa.String(36), nullable=False),
+    sa.Column("resource_class", sa.String(255), nullable=False),
+    sa.Column("amount", sa.Integer, nullable=False),
+    sa.Index("usage_intervals_project_id_idx", "project_id", "consumer_uuid"),
+    sa.Index("usage_intervals_ended_at_idx", "ended_at"),
+    **MYSQL_OPTIONS,
+)
+
+#: Since when usage intervals are complete: one row.
+usage_interval_bounds = sa.Table(
+    "usage_interval_bounds", metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("complete_since", clock.DEADLINE, nullable=False),
     **MYSQL_OPTIONS,
 )

@@ -93,6 +93,11 @@ def list_(
             and row.name.startswith(prefix or "")]
 
 
+def read_names(session: Session) -> dict[int, str]:
+    """Return {database key: name} of every trait."""
+    return {row.id: row.name for row in session.execute(_ALL)}
+
+
 @db.retry_writes
 def get(ctx: Context, name: str) -> Named:
     """Return a trait.
@@ -165,7 +170,7 @@ def delete(ctx: Context, name: str) -> None:
             raise errors.TraitInUse(name) from error
         if result.rowcount != 1:
             raise errors.TraitNotFound(name)
-        session.record_change(kinds.TRAIT, row.id)
+        session.record_change(kinds.TRAIT, row.id, name=name)
 
 
 @db.retry_writes

@@ -24,6 +24,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from placement_core import db, metrics
+from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, TransactionConflict, clock, inserts, lists
 from placement_core.db.metadata import utcnow
@@ -74,6 +75,8 @@ def _is_older(seconds: int) -> sa.ColumnElement[bool]:
     return _marks.c.since <= clock.in_seconds(sa.literal_column(str(-seconds), sa.Integer))
 
 
+_PROJECTS = sa.select(tables.projects.c.id, tables.projects.c.external_id).where(
+    lists.among(tables.projects.c.id, "ids"))
 _NOW = sa.select(clock.now())
 _MARKED = sa.select(_marks.c.row_id, _is_older(_KEPT_SECONDS).label("due")).where(_of_kind)
 _DUE = sa.select(_marks.c.row_id).where(_of_ids, _is_older(_KEPT_SECONDS))
@@ -184,6 +187,9 @@ def _remove_rows(ctx: Context, names: _Names, ids: Collection[int]) -> int:
         due = list(session.execute(_DUE, {**names.parameters, "ids": ids}).scalars())
         if not due:
             return 0
+        if names.table is tables.projects:
+            for row in session.execute(_PROJECTS, {"ids": due}):
+                session.record_change(kinds.PROJECT, row.id, project=row.external_id)
         removed = session.execute(
             sa.delete(names.table).where(lists.among(row_id, "ids")), {"ids": due}).rowcount
         if session.execute(_UNMARK_DUE, {**names.parameters, "ids": due}).rowcount != len(due):

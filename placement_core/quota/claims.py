@@ -11,7 +11,7 @@ that was deleted (DELETE /allocations) is no longer a claim.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -221,6 +221,20 @@ def list_(
             session, [row for row in rows if row.ended_at is None])
     return [_from_row(row, holdings.get(row.consumer_uuid)) for row in rows], (
         rows[-1].id if more else None)
+
+
+def read(session: db.Session, consumer_uuids: Collection[str]) -> dict[str, Claim | None]:
+    """Return those claims that are held, or expired within the last day: {consumer uuid: claim}.
+
+    :returns: None is a claim that was taken over by a later write of its consumer.
+    """
+    rows = held_claims.list_of(session, consumer_uuids)
+    holdings = held_claims.read_own_holdings(
+        session, [row for row in rows if row.ended_at is None])
+    return {
+        row.consumer_uuid: _from_row(row, holdings.get(row.consumer_uuid))
+        if row.ended_at is not None or row.consumer_uuid in holdings else None
+        for row in rows}
 
 
 @db.retry_writes

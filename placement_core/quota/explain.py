@@ -34,6 +34,11 @@ class Stop:
     enough: bool
     sentence: str
 
+    @property
+    def named_holders(self) -> Sequence[TopConsumer]:
+        """Return the holders that a text names: the largest few."""
+        return self.holders[:_NAMED]
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class More:

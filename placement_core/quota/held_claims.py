@@ -20,9 +20,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import Session, clock, inserts, lists
+from placement_core.changes import kinds
+from placement_core.db import PreparedRead, Session, clock, inserts, lists
 from placement_core.placement import tables as placement_tables
 from placement_core.placement.records import AllocationWrite
+from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.quota import tables
 
 _rows = tables.held_claims
@@ -46,9 +48,13 @@ _own = sa.exists().where(
     _allocations.c.consumer_id == _rows.c.consumer_uuid, _allocations.c.txn == _rows.c.txn)
 
 _FORGET = sa.delete(_rows).where(lists.among(_rows.c.consumer_uuid, "uuids"))
+_OWNERS = PreparedRead(sa.select(_rows.c.consumer_uuid, _rows.c.project_id).where(
+    lists.among(_rows.c.consumer_uuid, "uuids")))
 _DEADLINE = sa.select(clock.in_seconds(sa.bindparam("seconds", type_=sa.Integer)))
 _ONE = sa.select(
     _rows, (_rows.c.expires_at <= clock.now()).label("late")).where(_of_consumer)
+_SOME = sa.select(_rows, (_rows.c.expires_at <= clock.now()).label("late")).where(
+    lists.among_many(_rows.c.consumer_uuid, "uuids"))
 _CONFIRM = sa.delete(_rows).where(_of_consumer, _live, _rows.c.expires_at > clock.now())
 _UNCONFIRMED = sa.select(_rows.c.consumer_uuid).where(
     lists.among(_rows.c.consumer_uuid, "uuids"), _live, _rows.c.expires_at > clock.now(),
@@ -59,7 +65,7 @@ _end = (_of_consumer, _rows.c.txn == sa.bindparam("of_txn"), _live,
 _END = sa.update(_rows).where(*_end).values(ended_at=clock.now())
 _DROP = sa.delete(_rows).where(*_end)
 _is_old = _rows.c.ended_at <= _KEEP_SINCE
-_OLD = sa.select(_rows.c.id).where(_is_old).limit(sa.bindparam("most", type_=sa.Integer))
+_OLD = sa.select(_rows).where(_is_old).limit(sa.bindparam("most", type_=sa.Integer))
 _FORGET_OLD = sa.delete(_rows).where(lists.among(_rows.c.id, "ids"), _is_old)
 
 _CARRIED = sa.select(_rows.c.consumer_uuid, _rows.c.project_id, _rows.c.user_id).where(
@@ -87,6 +93,17 @@ _SUMS = (
                          _rows.c.txn == _allocations.c.txn))
     .where(_live)
     .group_by(_allocations.c.resource_provider_id, _allocations.c.resource_class_id))
+
+_SUMS_OF_PROJECTS = (
+    sa.select(_rows.c.project_id, _classes.c.name, sa.func.sum(_allocations.c.used).label("held"))
+    .join(_allocations, sa.and_(_rows.c.consumer_uuid == _allocations.c.consumer_id,
+                                _rows.c.txn == _allocations.c.txn))
+    .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
+    .where(_live)
+    .group_by(_rows.c.project_id, _classes.c.name))
+_COUNTS_OF_PROJECTS = (
+    sa.select(_rows.c.project_id, sa.func.count().label("held"))
+    .where(_live, _own).group_by(_rows.c.project_id))
 
 _DUE = (
     sa.select(_rows)
@@ -131,12 +148,18 @@ def insert(
         {"consumer_uuid": write.consumer_uuid, "project_id": write.project_id,
          "user_id": write.user_id, "txn": session.txn, "expires_at": expires_at}
         for write in writes])
+    for write in writes:
+        _record_change(session, write.consumer_uuid, write.project_id)
     return expires_at
 
 
 def forget(session: Session, consumer_uuids: Sequence[str]) -> None:
     """Delete the rows of consumers that have one."""
-    session.execute(_FORGET, {"uuids": sorted(consumer_uuids)})
+    uuids = {"uuids": sorted(consumer_uuids)}
+    owners = _OWNERS.fetch_later(session, uuids)
+    if session.execute_write(_FORGET, uuids):
+        for uuid, project_id in owners():
+            _record_change(session, uuid, project_id)
 
 
 def find(session: Session, consumer_uuid: str) -> sa.Row[Any] | None:
@@ -146,16 +169,22 @@ def find(session: Session, consumer_uuid: str) -> sa.Row[Any] | None:
 
 def confirm(session: Session, consumer_uuid: str) -> bool:
     """Delete the row of a consumer if it is live and not late; say whether it was."""
-    return session.execute(_CONFIRM, {"of_uuid": consumer_uuid}).rowcount == 1
+    uuids = {"uuids": [consumer_uuid]}
+    owners = _OWNERS.fetch_later(session, uuids)
+    confirmed = session.execute_write(_CONFIRM, {"of_uuid": consumer_uuid}) == 1
+    if confirmed:
+        for uuid, project_id in owners():
+            _record_change(session, uuid, project_id)
+    return confirmed
 
 
 def confirm_all(session: Session, consumer_uuids: Sequence[str]) -> set[str]:
     """Delete the rows of consumers that are live and not late; return whose they were."""
-    uuids = session.execute(
-        _UNCONFIRMED, {"uuids": sorted(consumer_uuids)}).scalars().all()
+    uuids = {row.consumer_uuid for row in session.execute(
+        _UNCONFIRMED, {"uuids": sorted(consumer_uuids)})}
     if uuids:
-        forget(session, uuids)
-    return set(uuids)
+        forget(session, sorted(uuids))
+    return uuids
 
 
 def carry(session: Session, writes: Sequence[AllocationWrite]) -> None:
@@ -181,14 +210,29 @@ def end(session: Session, row: sa.Row[Any], *, keep_row: bool) -> bool:
     :param keep_row: keep the row for a day, so that the claim reads as expired.
     """
     statement = _END if keep_row else _DROP
-    return session.execute(
+    ended = session.execute(
         statement, {"of_uuid": row.consumer_uuid, "of_txn": row.txn}).rowcount == 1
+    if ended:
+        _record_change(session, row.consumer_uuid, row.project_id)
+    return ended
 
 
 def forget_old(session: Session, most: int) -> int:
     """Delete rows that ended more than a day ago, at most ``most``; return how many."""
-    ids = list(session.execute(_OLD, {"most": most}).scalars())
-    return session.execute(_FORGET_OLD, {"ids": ids}).rowcount if ids else 0
+    rows = session.execute(_OLD, {"most": most}).all()
+    for row in rows:
+        _record_change(session, row.consumer_uuid, row.project_id)
+    return session.execute(
+        _FORGET_OLD, {"ids": [row.id for row in rows]}).rowcount if rows else 0
+
+
+def _record_change(session: Session, consumer_uuid: str, project_id: str) -> None:
+    session.record_change(kinds.CLAIM, uuid=consumer_uuid, project=project_id)
+
+
+def list_of(session: Session, consumer_uuids: Collection[str]) -> Sequence[sa.Row[Any]]:
+    """Return the rows of consumers that have one, valid or not; ``late`` as in ``find``."""
+    return session.execute(_SOME, {"uuids": sorted(consumer_uuids)}).all()
 
 
 def read_own_holdings(session: Session, rows: Sequence[sa.Row[Any]]) -> dict[str, OwnHoldings]:
@@ -214,6 +258,19 @@ def sum_by_inventory(session: Session) -> dict[tuple[int, int], int]:
     """
     return {(row.resource_provider_id, row.resource_class_id): int(row.held)
             for row in session.execute(_SUMS)}
+
+
+def sum_by_project(session: Session) -> dict[str, dict[str, int]]:
+    """Return what live rows hold, {project: {resource class or ``CONSUMERS``: amount}}.
+
+    Late rows are included, as in ``sum_by_inventory``.
+    """
+    held: dict[str, dict[str, int]] = {}
+    for row in session.execute(_SUMS_OF_PROJECTS):
+        held.setdefault(row.project_id, {})[row.name] = int(row.held)
+    for row in session.execute(_COUNTS_OF_PROJECTS):
+        held.setdefault(row.project_id, {})[CONSUMERS] = row.held
+    return held
 
 
 def list_due(

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from placement_core import amounts
 from placement_core.context import Context
-from placement_core.plugin_api.catalog import CatalogDriver, Node
-from placement_core.plugin_api.counting import Count
+from placement_core.plugin_api.catalog import Node
+from placement_core.plugin_api.counting import Count, MissingCell
+from placement_core.plugin_api.enforcement import Scope
 from placement_core.plugin_api.limits import EffectiveLimits
 from placement_core.quota import limit_sources
 from placement_core.quota.decisions import Decisions
@@ -31,7 +32,8 @@ class ResourceColumn:
     """One resource of the projects of an overview, in their order (see ``usage.ResourceQuota``).
 
     :ivar limits: in the spelling of the APIs, with ``NO_LIMIT``.
-    :ivar used: None: the resource is not counted.
+    :ivar used: None: the resource is not counted; ``used_below``: what all projects below use,
+        as far as their usage was counted.
     :ivar free: in the same spelling; None: the resource is not counted.
     :ivar held_by: the node with the tightest limit, which leaves just ``free``; None: no
         limit binds the project.
@@ -42,6 +44,18 @@ class ResourceColumn:
     used: Sequence[int] | None
     free: Sequence[int] | None
     held_by: Sequence[str | None]
+    used_below: Sequence[int] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DomainLimits:
+    """A domain, and the limits that are set for it.
+
+    :ivar limits: in the spelling of the APIs, by resource name.
+    """
+
+    name: str
+    limits: Mapping[str, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,12 +66,30 @@ class Overview:
     :ivar names: {project id: name}, for the projects in the catalog.
     :ivar resources: {resource name: its column}, for every registered resource.
     :ivar count: the count of usage; None: there is nothing to count.
+    :ivar nodes: all domains and projects of the catalog, by id.
+    :ivar domains: by id.
     """
 
     project_ids: Sequence[str]
     names: Mapping[str, str]
     resources: Mapping[str, ResourceColumn]
     count: Count | None
+    nodes: Mapping[str, Node] = dataclasses.field(default_factory=dict)
+    domains: Mapping[str, DomainLimits] = dataclasses.field(default_factory=dict)
+
+
+class LimitUsage(NamedTuple):
+    """A limit that binds projects, and what counts against it.
+
+    :ivar scope: whether only the usage of the node counts, or that of all below, too.
+    :ivar limit: never unlimited.
+    """
+
+    node_id: str
+    scope: Scope
+    resource_name: str
+    limit: int
+    used: int
 
 
 class Overviews:
@@ -77,15 +109,7 @@ class Overviews:
         :raises errors.Unavailable: limits, catalog or usage are not known now.
         """
         queries = self._queries
-        revision = queries.decisions.read_usages(ctx).revision
-        forest = self._get_cached(revision) or _Forest.read(ctx, queries)
-        names = list(filter(queries.is_countable, forest.limits.defaults))
-        count = None
-        if names and visible is None:
-            count = queries.counting.count_all(ctx, units=queries.units(names))
-            forest = forest.replace_unlisted(queries.decisions, count.projects.keys())
-        if queries.decisions.cacheable:
-            self._cached = revision, forest
+        forest, names, count = self._read(ctx, count_all=visible is None)
         if names and visible is not None:
             count = queries.counting.count(
                 ctx, forest.list_counted(visible, names), units=queries.units(names))
@@ -96,7 +120,38 @@ class Overviews:
         return Overview([forest.project_ids[row] for row in rows], forest.names, {
             name: forest.columns[name].with_usage([
                 usage[unit] for unit in queries.units([name])] if name in names else None, rows)
-            for name in sorted(forest.columns)}, count)
+            for name in sorted(forest.columns)}, count, forest.nodes, forest.domains)
+
+    def measure_limits(self, ctx: Context) -> tuple[list[LimitUsage], Sequence[MissingCell]]:
+        """Return all limits that bind projects, each once, and the cells that did not answer.
+
+        Limits of users are not among them, nor those of what nobody counts.
+
+        :raises errors.Unavailable: limits, catalog or usage are not known now.
+        """
+        queries = self._queries
+        forest, names, count = self._read(ctx, count_all=True)
+        if count is None:
+            return [], ()
+        usage = forest.sum_usage(count, queries.units(names))
+        return [limit for name in sorted(names) for limit in forest.columns[name].measure(
+            name, [usage[unit] for unit in queries.units([name])])], count.missing_cells
+
+    def _read(
+        self, ctx: Context, *, count_all: bool
+    ) -> tuple[_Forest, list[str], Count | None]:
+        """Return the trees, the names of what is counted, and perhaps what all projects use."""
+        queries = self._queries
+        revision = queries.decisions.read_usages(ctx).revision
+        forest = self._get_cached(revision) or _Forest.read(ctx, queries)
+        names = list(filter(queries.is_countable, forest.limits.defaults))
+        count = None
+        if names and count_all:
+            count = queries.counting.count_all(ctx, units=queries.units(names))
+            forest = forest.replace_unlisted(queries.decisions, count.projects.keys())
+        if queries.decisions.cacheable:
+            self._cached = revision, forest
+        return forest, names, count
 
     def _get_cached(self, revision: int) -> _Forest | None:
         cached = self._cached
@@ -112,12 +167,17 @@ class _Forest:
 
     def __init__(
         self, decisions: Decisions, nodes: Mapping[str, Node], names: Mapping[str, str],
-        limits: EffectiveLimits, unlisted: Collection[str],
+        domain_names: Mapping[str, str], limits: EffectiveLimits, unlisted: Collection[str],
     ) -> None:
         self.limits = limits
         self.names = names
         self.project_ids = sorted({*names, *unlisted})
-        self._nodes = nodes
+        self.nodes = nodes
+        self.domains = {
+            id_: DomainLimits(name, {
+                resource: amounts.to_wire(limit)
+                for resource, limit in limits.overrides.get(id_, {}).items()})
+            for id_, name in domain_names.items()}
         self._unlisted = frozenset(unlisted)
         ids = [*nodes, *sorted(self._unlisted)]
         self._indices = {node_id: index for index, node_id in enumerate(ids)}
@@ -137,11 +197,13 @@ class _Forest:
     def read(cls, ctx: Context, queries: QuotaQueries) -> _Forest:
         """Read the catalog and the limits."""
         projects = queries.catalog.projects(ctx)
-        nodes = _read_domains(ctx, queries.catalog)
+        domains = queries.catalog.domains(ctx)
+        nodes = {domain.id: Node(domain.id, None, is_domain=True) for domain in domains}
         nodes |= {project.id: Node(project.id, project.parent_id) for project in projects}
         key = queries.service_key(ctx)
         return cls(
             queries.decisions, nodes, {project.id: project.name for project in projects},
+            {domain.id: domain.name for domain in domains},
             _read_limits(ctx, queries, nodes, key), ())
 
     def replace_unlisted(self, decisions: Decisions, project_ids: Iterable[str]) -> _Forest:
@@ -149,10 +211,12 @@ class _Forest:
 
         :param project_ids: projects that use something; those in the catalog are ignored.
         """
-        unlisted = {project_id for project_id in project_ids if project_id not in self._nodes}
+        unlisted = {project_id for project_id in project_ids if project_id not in self.nodes}
         if unlisted == self._unlisted:
             return self
-        return _Forest(decisions, self._nodes, self.names, self.limits, unlisted)
+        domain_names = {id_: domain.name for id_, domain in self.domains.items()}
+        return _Forest(
+            decisions, self.nodes, self.names, domain_names, self.limits, unlisted)
 
     def add_unlisted(
         self, decisions: Decisions, project_ids: Iterable[str]
@@ -252,6 +316,21 @@ class _ResourceLimits:
         binds = np.isin(self._bound[self._owners], rows)
         return self._nodes[binds], self._subtree[binds]
 
+    def measure(
+        self, name: str, usage: Sequence[tuple[np.ndarray, np.ndarray]]
+    ) -> list[LimitUsage]:
+        """Return the limits on the resource, each once, with what counts against it.
+
+        :param usage: (alone, subtree) for each unit.
+        """
+        own = np.sum([of_unit for of_unit, _ in usage], axis=0)
+        total = np.sum([of_unit for _, of_unit in usage], axis=0)
+        limits = np.unique(
+            np.stack([self._nodes, self._subtree, self._values], axis=1), axis=0).tolist()
+        return [LimitUsage(
+            self._ids[node], "subtree" if subtree else "own", name, limit,
+            int(total[node] if subtree else own[node])) for node, subtree, limit in limits]
+
     def with_usage(
         self, usage: Sequence[tuple[np.ndarray, np.ndarray]] | None, rows: np.ndarray
     ) -> ResourceColumn:
@@ -279,11 +358,7 @@ class _ResourceLimits:
             holders[self._bound] = self._ids[self._nodes[first]]
         return ResourceColumn(
             limits, sources, own[self._rows[rows]].tolist(), free[rows].tolist(),
-            holders[rows].tolist())
-
-
-def _read_domains(ctx: Context, catalog: CatalogDriver) -> dict[str, Node]:
-    return {domain.id: Node(domain.id, None, is_domain=True) for domain in catalog.domains(ctx)}
+            holders[rows].tolist(), (total - own)[self._rows[rows]].tolist())
 
 
 def _read_limits(

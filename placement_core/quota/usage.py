@@ -24,6 +24,8 @@ class ResourceQuota:
         more; None: not known, because usage is not.
     :ivar tightest: the limit that leaves just ``free``; None: no limit binds them, or the
         resource is not counted.
+    :ivar chain: the limits that bind them, the nearest first; none if the resource is not
+        counted.
     """
 
     limit: Amount
@@ -31,6 +33,7 @@ class ResourceQuota:
     used: int | None
     free: Amount | None
     tightest: LimitUsage | None
+    chain: Sequence[LimitUsage] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,8 +87,8 @@ def _get_resource_quota(queries: QuotaQueries, measure: Measure, name: str) -> R
     if name not in measure.limit_usages:
         return ResourceQuota(limit, source, None, None, None)
     used = counts.sum_used(measure.count, [project_id], queries.decisions.resources.units(name))
-    return ResourceQuota(limit, source, used, *_find_tightest(
-        [usage for usage in measure.limit_usages[name] if usage.scope != "user"]))
+    chain = [usage for usage in measure.limit_usages[name] if usage.scope != "user"]
+    return ResourceQuota(limit, source, used, *_find_tightest(chain), chain)
 
 
 def _get_user_quota(
@@ -99,7 +102,8 @@ def _get_user_quota(
     assert measure.count is not None and measure.count.user is not None
     used = sum(measure.count.user.get(unit, 0)
                for unit in queries.decisions.resources.units(name))
-    return ResourceQuota(limit, source, used, *_find_tightest(measure.limit_usages[name]))
+    chain = measure.limit_usages[name]
+    return ResourceQuota(limit, source, used, *_find_tightest(chain), chain)
 
 
 def _find_tightest(usages: Sequence[LimitUsage]) -> tuple[Amount, LimitUsage | None]:

@@ -7,6 +7,7 @@ inventories, pairs, usage counters.
 from __future__ import annotations
 
 import collections
+import datetime
 import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -14,10 +15,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, TransactionConflict, arrays, inserts, lists
 from placement_core.placement import locks, tables
-from placement_core.placement.allocations import consumers, moves, usage_counters
+from placement_core.placement.allocations import (
+    consumers,
+    moves,
+    usage_counters,
+    usage_intervals,
+)
 from placement_core.placement.allocations.gates import Gate
 from placement_core.placement.allocations.loaded import Cell
 from placement_core.placement.allocations.plan import CapacityShort, WritePlan
@@ -26,36 +33,53 @@ _allocations, _inventories = tables.allocations, tables.inventories
 _providers, _pooled = tables.resource_providers, tables.pooled_trees
 
 _DELETE = sa.delete(_allocations).where(lists.among(_allocations.c.id, "ids"))
+_KEEP = (
+    sa.update(_allocations).where(lists.among(_allocations.c.id, "ids"))
+    .values(txn=sa.bindparam("by_txn")))
 #: How many rows one statement names: databases bound the number of parameters.
 _MOST_IDS = 1000
 #: How many inventories one statement changes.
 _BATCH = 50
 
 
-def write_allocations(session: Session, plan: WritePlan) -> None:
+def write_allocations(session: Session, plan: WritePlan, now: datetime.datetime) -> None:
     """Delete and insert allocations, and update the owners of consumers.
 
+    Allocations that stay the same are not inserted again, but name this transaction, too.
+
+    :param now: the time of the write: ``LoadedRows.now``.
     :raises CapacityShort: an amount is larger than any inventory can have.
     """
     for start in range(0, len(plan.ended), _MOST_IDS):
         ids = plan.ended[start:start + _MOST_IDS]
-        session.write_later(_DELETE, {"ids": ids}, functools.partial(_check_deleted, len(ids)))
+        usage_intervals.insert_ended(session, ids, now)
+        session.write_later(_DELETE, {"ids": ids}, functools.partial(_check_met, len(ids)))
     if any(row.used > locks.LARGEST_INTEGER for row in plan.begun):
         raise CapacityShort(plan)
-    if plan.begun:
+    inserted = [row for row in plan.begun if row.kept_id is None]
+    if inserted:
         inserts.insert_many(session, _allocations, [
             {"resource_provider_id": row.cell[0], "resource_class_id": row.cell[1],
-             "consumer_id": row.consumer_uuid, "used": row.used, "txn": session.txn}
-            for row in plan.begun
+             "consumer_id": row.consumer_uuid, "used": row.used, "txn": session.txn,
+             "started_at": now}
+            for row in inserted
         ])
+    kept_ids = [row.kept_id for row in plan.begun if row.kept_id is not None]
+    for start in range(0, len(kept_ids), _MOST_IDS):
+        ids = kept_ids[start:start + _MOST_IDS]
+        session.write_later(_KEEP, {"ids": ids, "by_txn": session.txn},
+                            functools.partial(_check_met, len(ids)))
     for uuid, (project, user, consumer_type) in plan.moved.items():
         consumers.set_owner(session, uuid, project_id=project, user_id=user,
                        type_id=None if consumer_type == tables.UNTYPED else consumer_type)
     consumers.remove(session, plan.emptied)
+    for uuid, projects in plan.consumers.items():
+        for project_id in projects or ("",):
+            session.record_change(kinds.CONSUMER, uuid=uuid, project=project_id)
 
 
-def _check_deleted(named: int, deleted: int) -> None:
-    if deleted != named:
+def _check_met(named: int, met: int) -> None:
+    if met != named:
         raise TransactionConflict  # another writer was first, for a consumer without a record
 
 
@@ -137,12 +161,13 @@ def _is_allowed(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnElement
     bounds apply. ``let_in`` = 0: the usage of a pooled tree may not grow.
     """
     columns = _inventories.c
-    # A value and no EXISTS, which PostgreSQL may answer by reading all pooled trees.
+    # Values and no EXISTS or join, which PostgreSQL may answer by reading all pooled trees.
+    root = (
+        sa.select(_providers.c.root_provider_id).where(_providers.c.id == values["provider"])
+        .correlate_except(_providers).scalar_subquery())
     pooled_root = (
-        sa.select(_pooled.c.root_provider_id)
-        .join(_providers, _providers.c.root_provider_id == _pooled.c.root_provider_id)
-        .where(_providers.c.id == values["provider"])
-        .correlate_except(_providers, _pooled).scalar_subquery())
+        sa.select(_pooled.c.root_provider_id).where(_pooled.c.root_provider_id == root)
+        .correlate_except(_pooled).scalar_subquery())
     return sa.and_(
         columns.resource_provider_id == values["provider"],
         columns.resource_class_id == values["class"],

@@ -7,6 +7,7 @@ nor quota refuse it, and the generations of providers stay. All sums are kept, a
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,6 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Session, TransactionConflict, inserts, lists, texts
-from placement_core.db.metadata import utcnow
 from placement_core.placement import errors, locks, records, tables, unused_names
 from placement_core.placement.allocations import (
     applying,
@@ -38,6 +38,7 @@ class ConsumerCopy:
     """A consumer, with all that it holds.
 
     :ivar allocations: {provider uuid: {resource class: amount}}; empty: it is to be no more.
+    :ivar created_at: when it was created, naive UTC; None: unknown. Of one that is here, it stays.
     """
 
     uuid: str
@@ -46,6 +47,7 @@ class ConsumerCopy:
     consumer_type: str | None
     generation: int
     allocations: Mapping[str, Mapping[str, int]]
+    created_at: datetime.datetime | None = None
 
 
 # Reading ----------------------------------------------------------------------
@@ -169,12 +171,13 @@ def write(ctx: Context, copies: Sequence[ConsumerCopy]) -> None:
             dataclasses.replace(copy, allocations={}) for copy in copies
             if copy.allocations and copy.consumer_type is None
             and present.get(copy.uuid, None) is not None]
+        now = None
         if untyped:
-            _write_locked(ctx, session, untyped, {copy.uuid for copy in untyped})
+            now = _write_locked(ctx, session, untyped, {copy.uuid for copy in untyped})
         existed = present.keys() - {copy.uuid for copy in untyped}
         _insert(session, [
             copy for copy in copies if copy.allocations and copy.uuid not in existed])
-        _write_locked(ctx, session, copies, existed)
+        _write_locked(ctx, session, copies, existed, now)
 
 
 def _check(copy: ConsumerCopy) -> None:
@@ -205,13 +208,13 @@ def _insert(session: Session, copies: Sequence[ConsumerCopy]) -> None:
     if not copies:
         return
     ids = _find_owners(session, copies)
-    now = utcnow()
     try:
         inserts.insert_many(session, _consumers, [
             {"uuid": copy.uuid, "project_id": ids["projects"][copy.project_id],
              "user_id": ids["users"][copy.user_id],
              "consumer_type_id": ids["types"].get(copy.consumer_type or ""),
-             "generation": copy.generation, "created_at": now} for copy in copies])
+             "generation": copy.generation, "created_at": copy.created_at}
+            for copy in copies])
         session.flush()
     except db_exception.DBDuplicateEntry:
         raise TransactionConflict from None  # another transaction has inserted one
@@ -232,9 +235,13 @@ def _find_owners(
 
 
 def _write_locked(
-    ctx: Context, session: Session, copies: Sequence[ConsumerCopy], existed: Collection[str]
-) -> None:
-    """Write what consumers hold whose rows were locked or inserted."""
+    ctx: Context, session: Session, copies: Sequence[ConsumerCopy], existed: Collection[str],
+    now: datetime.datetime | None = None,
+) -> datetime.datetime:
+    """Write what consumers hold whose rows were locked or inserted; return the time of that.
+
+    :param now: that of a write that this one completes.
+    """
     holders = [copy for copy in copies if copy.uuid in existed and copy.allocations]
     if holders:
         _find_owners(session, holders)
@@ -247,8 +254,10 @@ def _write_locked(
     refusals.check_classes(writes, rows)
     loaded.lock_pairs(session, rows, writes)
     planned = plan.plan_writes(writes, rows, set(existed), raise_generations=False)
-    applying.write_allocations(session, planned)
+    now = now or rows.now
+    applying.write_allocations(session, planned, now)
     locks.lock_providers_later(session, planned.steps)
     applying.shift_used(session, planned)
     moves.write_pairs(session, planned.pairs)
     usage_counters.add(ctx, session, planned.counters, slots=1)
+    return now

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -28,6 +29,7 @@ _CONSUMERS = (
     .join(_users, _users.c.id == _consumers.c.user_id)
     .outerjoin(_types, _types.c.id == _consumers.c.consumer_type_id)
     .order_by(_consumers.c.uuid))
+_SOME = _CONSUMERS.where(lists.among_many(_consumers.c.uuid, "uuids"))
 _ALLOCATIONS = (
     sa.select(
         _allocations.c.consumer_id, _providers.c.uuid, _classes.c.name,
@@ -93,8 +95,17 @@ def list_(
             statement = statement.where(sa.exists().where(
                 _allocations.c.consumer_id == _consumers.c.uuid,
                 _allocations.c.resource_provider_id == provider.id))
-        rows = session.execute(statement).all()
-        held = _read_allocations(session, [row.uuid for row in rows])
+        return _complete(session, session.execute(statement).all())
+
+
+def read(session: Session, uuids: Collection[str]) -> list[Consumer]:
+    """Return those consumers that there are, in the order of their uuids."""
+    return _complete(session, session.execute(_SOME, {"uuids": sorted(uuids)}).all())
+
+
+def _complete(session: Session, rows: Sequence[sa.Row[Any]]) -> list[Consumer]:
+    """Return the consumers of rows of ``_CONSUMERS``."""
+    held = _read_allocations(session, [row.uuid for row in rows])
     return [
         Consumer(row.uuid, row.generation, row.project_id, row.user_id, row.consumer_type,
                  row.created_at, row.updated_at, held.get(row.uuid, {}))

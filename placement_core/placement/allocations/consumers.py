@@ -7,16 +7,20 @@ allocations. ``owners`` has the projects and users of consumers.
 from __future__ import annotations
 
 import collections
+import datetime
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
+from sqlalchemy.dialects import postgresql
 
 from placement_core import db
+from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import TransactionConflict, arrays, failures, lists, texts
+from placement_core.db.metadata import utcnow
 from placement_core.placement import errors, locks, records, tables
 from placement_core.placement.allocations import usage_counters
 from placement_core.placement.allocations.owners import TABLES, OwnerMissing, Owners
@@ -82,18 +86,20 @@ def _insert_arrays() -> sa.Insert:
         "uuid": _consumers.c.uuid.type, "project": sa.String, "user": sa.String,
         "type": sa.String}).c
     projects, users, types = tables.projects, tables.users, tables.consumer_types
-    there = _consumers.alias()
+    # Names are named twice, and no consumer is looked for: plans that were made while there were
+    # few rows would look at all of them.
     chosen = (
         sa.select(new.uuid, projects.c.id, users.c.id, types.c.id, sa.literal(1))
-        .join(projects, projects.c.external_id == new.project)
-        .join(users, users.c.external_id == new.user)
-        .outerjoin(types, types.c.name == new.type)
-        .where(sa.or_(new.type.is_(None), types.c.id.is_not(None)),
-               ~sa.exists(sa.select(there.c.id).where(there.c.uuid == new.uuid)))
+        .join(projects, sa.and_(projects.c.external_id == new.project,
+                                lists.among(projects.c.external_id, "project")))
+        .join(users, sa.and_(users.c.external_id == new.user,
+                             lists.among(users.c.external_id, "user")))
+        .outerjoin(types, sa.and_(types.c.name == new.type, lists.among(types.c.name, "type")))
+        .where(sa.or_(new.type.is_(None), types.c.id.is_not(None)))
         .order_by(new.uuid))
-    return sa.insert(_consumers).inline().from_select(
+    return postgresql.insert(_consumers).inline().from_select(
         ["uuid", "project_id", "user_id", "consumer_type_id", "generation"], chosen,
-    ).returning(_consumers.c.uuid)
+    ).on_conflict_do_nothing(index_elements=[_consumers.c.uuid]).returning(_consumers.c.uuid)
 
 
 @functools.cache
@@ -106,6 +112,13 @@ def _insert_many(count: int) -> sa.Insert:
         {"uuid": sa.bindparam(f"uuid{place}"), "project_id": _select_id("projects", place),
          "user_id": _select_id("users", place), "consumer_type_id": _select_id("types", place),
          "generation": sa.literal_column("1")} for place in range(count)])
+
+
+#: ``at``: when the consumer is updated; None: what is written is not decided yet.
+_RAISED = {
+    "generation": _consumers.c.generation + 1,
+    "updated_at": sa.func.coalesce(
+        sa.bindparam("at", type_=_consumers.c.updated_at.type), _consumers.c.updated_at)}
 
 
 def _raise_arrays() -> sa.Update:
@@ -126,7 +139,7 @@ def _raise_arrays() -> sa.Update:
         .where(_consumers.c.id == locked.c.id, lists.among(_consumers.c.uuid, "of_uuid"),
                sa.or_(locked.c.seen == records.ANY_GENERATION,
                       _consumers.c.generation == locked.c.seen))
-        .values(generation=_consumers.c.generation + 1)
+        .values(_RAISED)
         .returning(_consumers.c.uuid))
 
 
@@ -137,12 +150,17 @@ _INSERT_VALUES = {typed: _insert_values(typed=typed) for typed in (False, True)}
 _RAISE = (
     sa.update(_consumers)
     .where(_consumers.c.uuid == sa.bindparam("of_uuid"))
-    .values(generation=_consumers.c.generation + 1)
+    .values(_RAISED)
 )
 _LOWER = (
     sa.update(_consumers)
     .where(lists.among(_consumers.c.uuid, "uuids"))
-    .values(generation=_consumers.c.generation - 1)
+    .values(generation=_consumers.c.generation - 1, updated_at=_consumers.c.updated_at)
+)
+_DATE = (
+    sa.update(_consumers)
+    .where(lists.among(_consumers.c.uuid, "uuids"))
+    .values(updated_at=sa.bindparam("at"))
 )
 _RAISE_SEEN = _RAISE.where(_consumers.c.generation == sa.bindparam("seen"))
 _GENERATION = sa.select(_consumers.c.generation).where(_consumers.c.uuid == sa.bindparam("uuid"))
@@ -201,17 +219,19 @@ def lock_or_insert(session: db.Session, writes: Sequence[records.AllocationWrite
     for write in writes:
         if not is_consumer_uuid(write.consumer_uuid):
             raise errors.MalformedConsumer(write.consumer_uuid)
-    existed, refused = lock_or_insert_each(session, writes)
+    existed, refused = lock_or_insert_each(session, writes, utcnow())
     for refusal in refused.values():
         raise refusal
     return existed
 
 
 def lock_or_insert_each(
-    session: db.Session, writes: Sequence[records.AllocationWrite]
+    session: db.Session, writes: Sequence[records.AllocationWrite], at: datetime.datetime | None
 ) -> tuple[set[str], dict[str, errors.ConsumerGenerationConflict]]:
     """Do the same for writes that do not depend on each other.
 
+    :param at: when consumers that existed are updated; None: ``date`` says so later of those
+        that are.
     :returns: the uuids of the consumers that existed, and the refusals, by the uuids of
         consumers; the rows of these are not locked.
     :raises TransactionConflict: as ``lock_or_insert``.
@@ -221,13 +241,13 @@ def lock_or_insert_each(
     inserted = _insert_together(session, [write for write in ordered if write.allocations
                                     and write.expected_generation is None])
     existed |= _raise_together(session, [
-        write for write in ordered if write.expected_generation is not None])
+        write for write in ordered if write.expected_generation is not None], at)
     for write in ordered:
         if write.consumer_uuid in inserted or write.consumer_uuid in existed:
             continue
         try:
-            if _raise_generation(session, write) or (
-                    write.allocations and _insert_consumer(session, write)):
+            if _raise_generation(session, write, at) or (
+                    write.allocations and _insert_consumer(session, write, at)):
                 existed.add(write.consumer_uuid)
         except errors.ConsumerGenerationConflict as refusal:
             refused[write.consumer_uuid] = refusal
@@ -237,7 +257,7 @@ def lock_or_insert_each(
 def undo(
     session: db.Session, writes: Sequence[records.AllocationWrite], existed: Collection[str]
 ) -> None:
-    """Undo what ``lock_or_insert_each`` did for writes that it did not refuse.
+    """Undo what ``lock_or_insert_each``, without a time, did for writes that it did not refuse.
 
     :param existed: its result. The rows stay locked.
     """
@@ -248,16 +268,25 @@ def undo(
                            if write.allocations and write.consumer_uuid not in existed))
 
 
-def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bool:
+def date(session: db.Session, uuids: Collection[str]) -> None:
+    """Note the time of an update of consumers whose rows the session has locked without one."""
+    if uuids:
+        session.write_later(_DATE, {"uuids": sorted(uuids), "at": utcnow()})
+
+
+def _raise_generation(
+    session: db.Session, write: records.AllocationWrite, at: datetime.datetime | None
+) -> bool:
     """Lock the row of a consumer and increment its generation; return whether it exists."""
     uuid, seen = write.consumer_uuid, write.expected_generation
     if seen == records.ANY_GENERATION:
-        return session.execute_write(_RAISE, {"of_uuid": uuid}) == 1
+        return session.execute_write(_RAISE, {"of_uuid": uuid, "at": at}) == 1
     if seen is None:
         # With allocations, the statement of ``_insert_consumer`` shows whether it exists.
-        return not write.allocations and _lock_unused(session, uuid)
+        return not write.allocations and _lock_unused(session, uuid, at)
     if (0 <= seen <= locks.LARGEST_INTEGER
-            and session.execute_write(_RAISE_SEEN, {"of_uuid": uuid, "seen": seen}) == 1):
+            and session.execute_write(
+                _RAISE_SEEN, {"of_uuid": uuid, "seen": seen, "at": at}) == 1):
         return True
     actual = session.execute(_GENERATION, {"uuid": uuid}).scalar()
     if actual != seen:
@@ -268,9 +297,13 @@ def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bo
 def lock(session: db.Session, uuid: str) -> bool:
     """Lock the row of a consumer without changing its generation; return whether it exists.
 
-    For callers that decide by the allocations of the consumer, and may change nothing.
+    For callers that decide by the allocations of the consumer, and may change nothing but the time
+    of its update.
     """
-    return session.execute_write(_LOCK, {"of_uuid": uuid}) == 1
+    is_there = session.execute_write(_LOCK, {"of_uuid": uuid}) == 1
+    if is_there:
+        session.record_change(kinds.CONSUMER, uuid=uuid)
+    return is_there
 
 
 def _insert_together(
@@ -284,14 +317,11 @@ def _insert_together(
         return set()
     if session.dialect == "mysql":
         return _insert_batches(session, writes)
-    try:
-        inserted = session.fetch_written(_INSERT_ARRAYS, {
-            "uuid": [write.consumer_uuid for write in writes],
-            "project": [write.project_id for write in writes],
-            "user": [write.user_id for write in writes],
-            "type": [write.consumer_type for write in writes]})
-    except db_exception.DBDuplicateEntry:
-        raise TransactionConflict from None
+    inserted = session.fetch_written(_INSERT_ARRAYS, {
+        "uuid": [write.consumer_uuid for write in writes],
+        "project": [write.project_id for write in writes],
+        "user": [write.user_id for write in writes],
+        "type": [write.consumer_type for write in writes]})
     return {uuid for uuid, in inserted}
 
 
@@ -318,7 +348,7 @@ def _insert_batch(session: db.Session, writes: Sequence[records.AllocationWrite]
 
 
 def _raise_together(
-    session: db.Session, writes: Sequence[records.AllocationWrite]
+    session: db.Session, writes: Sequence[records.AllocationWrite], at: datetime.datetime | None
 ) -> set[str]:
     """Increment the generations of consumers that exist and have the expected one.
 
@@ -330,13 +360,15 @@ def _raise_together(
     if session.dialect != "postgresql" or len(writes) < 2:
         return set()
     raised = session.fetch_written(_RAISE_ARRAYS, {
-        "of_uuid": [write.consumer_uuid for write in writes],
+        "at": at, "of_uuid": [write.consumer_uuid for write in writes],
         # JSON Schema takes 2.0 for an integer.
         "seen": [int(write.expected_generation or 0) for write in writes]})
     return {uuid for uuid, in raised}
 
 
-def _insert_consumer(session: db.Session, write: records.AllocationWrite) -> bool:
+def _insert_consumer(
+    session: db.Session, write: records.AllocationWrite, at: datetime.datetime | None
+) -> bool:
     """Insert a consumer; return whether it existed nevertheless, without allocations."""
     values = {"uuid": write.consumer_uuid, "project": write.project_id,
               "user": write.user_id, "generation": 1}
@@ -344,7 +376,7 @@ def _insert_consumer(session: db.Session, write: records.AllocationWrite) -> boo
         values["type"] = write.consumer_type
     if _insert_row(session, values, typed=write.consumer_type is not None):
         return False
-    if write.expected_generation is None and _lock_unused(session, write.consumer_uuid):
+    if write.expected_generation is None and _lock_unused(session, write.consumer_uuid, at):
         return True
     if session.execute(_GENERATION, {"uuid": write.consumer_uuid}).first() is None:
         raise OwnerMissing
@@ -381,7 +413,7 @@ def _insert_on_mysql(
     return True
 
 
-def _lock_unused(session: db.Session, uuid: str) -> bool:
+def _lock_unused(session: db.Session, uuid: str, at: datetime.datetime | None) -> bool:
     """Lock the row of a consumer that should not exist; return whether it exists.
 
     Upstream leaves rows of consumers without allocations. Clients cannot see their generation,
@@ -395,7 +427,7 @@ def _lock_unused(session: db.Session, uuid: str) -> bool:
     if session.execute(_HAS_ALLOCATIONS, {"uuid": uuid}).first() is not None:
         raise errors.ConsumerGenerationConflict(uuid, actual, None)
     # Once more with its row in hand: only now it stays as we see it.
-    if (session.execute_write(_RAISE, {"of_uuid": uuid}) != 1
+    if (session.execute_write(_RAISE, {"of_uuid": uuid, "at": at}) != 1
             or session.execute(_HAS_ALLOCATIONS, {"uuid": uuid}).first() is not None):
         raise TransactionConflict
     return True
@@ -471,6 +503,8 @@ def _insert_records(ctx: Context, uuids: Sequence[str], owners: Owners) -> int:
         # What one of them held may have been released before its row was made.
         remove(session, sorted(set(inserted) - holders))
         usage_counters.add(ctx, session, changes)
+        for uuid in holders:
+            session.record_change(kinds.CONSUMER, uuid=uuid, project=project)
         return len(holders)
 
 

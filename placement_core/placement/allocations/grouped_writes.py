@@ -14,9 +14,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from placement_core import db, errors as core_errors
+from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import TransactionConflict
 from placement_core.db.failures import translated_errors
+from placement_core.db.session import RecordedChange
 from placement_core.placement import errors, locks
 from placement_core.placement.allocations import applying, consumers, loaded, refusals
 from placement_core.placement.allocations.gates import (
@@ -44,10 +46,12 @@ class GroupedWrite:
 
     :ivar request: of well-formed consumers, and no reshape.
     :ivar checks: one for each gate, from ``Gate.prepare``.
+    :ivar caller: the context of its request.
     """
 
     request: WriteRequest
     checks: Sequence[Check]
+    caller: Context
 
 
 def apply_together(
@@ -118,7 +122,11 @@ class _Group:
         applied = self._list_applied()
         plan = merge_plans(self._planned[position].plan for position in applied)
         self._undo_others(session, applied, steps, plan)
-        applying.write_allocations(session, plan)
+        consumers.date(session, self._existed & plan.owners.keys())
+        applying.write_allocations(session, plan, self._rows.now)
+        for position in applied:
+            session.attribute(
+                self._writes[position].caller, _list_changes(self._planned[position].plan))
         checks = [check for position in applied for check in self._writes[position].checks]
         applying.change_used(
             session, plan, () if any(check.judges_reserved_trees for check in checks) else None)
@@ -136,8 +144,9 @@ class _Group:
         return applied
 
     def _lock_consumers(self, session: db.Session) -> None:
+        # Not dated: of those that are refused nothing is to be written.
         self._existed, refused = consumers.lock_or_insert_each(
-            session, self._collect_writes(self._order))
+            session, self._collect_writes(self._order), None)
         for position in self._order:
             for uuid in sorted(write.consumer_uuid
                                for write in self._writes[position].request.writes):
@@ -232,6 +241,14 @@ class _Group:
         locks.lock_providers_later(session, {
             provider: plan.steps.get(provider, 0) - step for provider, step in steps.items()
             if plan.steps.get(provider, 0) != step})
+
+
+def _list_changes(plan: WritePlan) -> list[RecordedChange]:
+    """Return the objects that a write changes, as the change log names them.
+
+    The usage of providers follows from them.
+    """
+    return [RecordedChange(kinds.CONSUMER, uuid=uuid) for uuid in plan.consumers]
 
 
 def _add_steps(writes: Iterable[PlannedWrite]) -> collections.Counter[int]:

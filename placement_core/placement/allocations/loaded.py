@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from placement_core.db import PreparedRead, Session, lists
+from placement_core.db import PreparedRead, Session, clock, lists
 from placement_core.placement import records, tables
 from placement_core.placement.allocations import moves
 
@@ -23,12 +24,13 @@ Cell: TypeAlias = tuple[int, int]
 #: (project id, user id, consumer type id or UNTYPED)
 Owner: TypeAlias = tuple[int, int, int]
 
-_PROVIDER, _CLASS, _CONSUMER, _HELD, _PROJECT, _USER, _TYPE, _PAIR = range(8)
+_PROVIDER, _CLASS, _CONSUMER, _HELD, _PROJECT, _USER, _TYPE, _PAIR, _OWNING, _NOW = range(10)
 #: The separator between the two uuids of a pair.
 _BETWEEN = "/"
 #: How many writes one statement covers, because databases limit the number of parameters.
 _BATCH = 500
 _NO_NUMBER = sa.literal_column("0")
+_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def _build_branch(
@@ -50,12 +52,12 @@ def _select_named(
 def _select_providers() -> sa.Select[Any]:
     """Build the part that reads providers, with the roots of pooled trees."""
     providers, pooled = tables.resource_providers, tables.pooled_trees
-    joined = providers.outerjoin(
-        pooled, pooled.c.root_provider_id == providers.c.root_provider_id)
+    # A value and no join, for which a plan that was made while there were few trees reads all.
+    pooled_root = sa.select(pooled.c.root_provider_id).where(
+        pooled.c.root_provider_id == providers.c.root_provider_id).scalar_subquery()
     return _build_branch(
-        _PROVIDER, providers.c.uuid, providers.c.id,
-        sa.func.coalesce(pooled.c.root_provider_id, 0),
-    ).select_from(joined).where(lists.among(providers.c.uuid, "providers"))
+        _PROVIDER, providers.c.uuid, providers.c.id, sa.func.coalesce(pooled_root, 0),
+    ).where(lists.among(providers.c.uuid, "providers"))
 
 
 def _select_consumers() -> tuple[sa.Select[Any], sa.Select[Any]]:
@@ -64,14 +66,14 @@ def _select_consumers() -> tuple[sa.Select[Any], sa.Select[Any]]:
         _CONSUMER, consumers.c.uuid, consumers.c.project_id, consumers.c.user_id,
         sa.func.coalesce(consumers.c.consumer_type_id, tables.UNTYPED),
     ).where(lists.among(consumers.c.uuid, "consumers"))
-    joined = held.outerjoin(inventories, sa.and_(
+    # A value and no join, as above.
+    inventory = sa.select(inventories.c.id).where(
         inventories.c.resource_provider_id == held.c.resource_provider_id,
-        inventories.c.resource_class_id == held.c.resource_class_id))
+        inventories.c.resource_class_id == held.c.resource_class_id).scalar_subquery()
     allocations = _build_branch(
         _HELD, held.c.consumer_id, held.c.id, held.c.resource_provider_id,
-        held.c.resource_class_id, held.c.used,
-        sa.case((inventories.c.id.is_(None), 0), else_=1),
-    ).select_from(joined).where(lists.among(held.c.consumer_id, "consumers"))
+        held.c.resource_class_id, held.c.used, sa.case((inventory.is_(None), 0), else_=1),
+    ).where(lists.among(held.c.consumer_id, "consumers"))
     return owners, allocations
 
 
@@ -83,6 +85,14 @@ def _select_pairs() -> tuple[sa.Select[Any], sa.Select[Any]]:
     return (
         pairs.where(lists.among(columns.consumer_uuid, "consumers")),
         pairs.where(lists.among(columns.moved_from, "consumers")))
+
+
+def _select_owning_projects() -> sa.Select[Any]:
+    """Build the part that reads the names of the projects that own the consumers."""
+    consumers, projects = tables.consumers, tables.projects
+    joined = consumers.join(projects, projects.c.id == consumers.c.project_id)
+    return _build_branch(_OWNING, projects.c.external_id, projects.c.id).select_from(
+        joined).where(lists.among(consumers.c.uuid, "consumers"))
 
 
 #: (what, identity, name, parameter)
@@ -97,46 +107,55 @@ _OWNERS = (
 )
 
 
-def _prepare(*names: tuple[int, sa.Column[Any], sa.Column[Any], str]) -> PreparedRead:
+def _prepare(
+    names: Iterable[tuple[int, sa.Column[Any], sa.Column[Any], str]], *more: sa.Select[Any],
+) -> PreparedRead:
     return PreparedRead(sa.union_all(
         _select_providers(), *(_select_named(*name) for name in names), *_select_consumers(),
-        *_select_pairs()))
+        *_select_pairs(),
+        _build_branch(_NOW, sa.literal_column("''"), clock.microseconds(clock.now())), *more))
 
 
 #: Of consumers that are new, and of those that may change hands.
-_READ_NEW, _READ_EXISTING = _prepare(*_NAMES), _prepare(*_NAMES, *_OWNERS)
+_READ_NEW = _prepare(_NAMES)
+_READ_EXISTING = _prepare((*_NAMES, *_OWNERS), _select_owning_projects())
 
 
 @dataclasses.dataclass(slots=True)
 class LoadedRows:
     """The rows that a write names; a cell is a pair of provider id and class id.
 
+    :ivar now: the database's time, after the consumers were locked: that of the write. So the
+        writes of a consumer are in the order of their times.
     :ivar providers: {uuid: id}, without those that do not exist.
     :ivar reserved_roots: {provider id: id of its root}, of providers in reserved trees
         (``reserved_trees``). The roots are not locked.
     :ivar classes: {name: id}, without those that do not exist.
     :ivar owners: {consumer uuid: the owner in its row}.
     :ivar held: {consumer uuid: {cell: amount}}, before the write.
-    :ivar held_rows: {consumer uuid: the ids of its allocations in ``held``}.
+    :ivar held_rows: {consumer uuid: {cell: the ids of its allocations}}, of those in ``held``.
     :ivar uncounted: cells with allocations but no inventory (adopted data).
     :ivar paired: {consumer uuid: moved from}, of the pairs to which the consumers belong. The
         pairs are not locked.
     :ivar pairs: these pairs after they are locked (``moves.lock_pairs``).
     :ivar others: the allocations of consumers in these pairs that the write does not name.
     :ivar projects: {external id: id}; likewise for users and types. For consumers that existed.
+    :ivar project_names: {id: external id} of the projects that own consumers that existed.
     """
 
+    now: datetime.datetime = _EPOCH
     providers: dict[str, int] = dataclasses.field(default_factory=dict)
     reserved_roots: dict[int, int] = dataclasses.field(default_factory=dict)
     classes: dict[str, int] = dataclasses.field(default_factory=dict)
     owners: dict[str, Owner] = dataclasses.field(default_factory=dict)
     held: dict[str, dict[Cell, int]] = dataclasses.field(default_factory=dict)
-    held_rows: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+    held_rows: dict[str, dict[Cell, list[int]]] = dataclasses.field(default_factory=dict)
     uncounted: set[Cell] = dataclasses.field(default_factory=set)
     paired: dict[str, str] = dataclasses.field(default_factory=dict)
     pairs: Mapping[str, moves.Pair] = dataclasses.field(default_factory=dict)
     others: Mapping[str, moves.Held] = dataclasses.field(default_factory=dict)
     projects: dict[str, int] = dataclasses.field(default_factory=dict)
+    project_names: dict[int, str] = dataclasses.field(default_factory=dict)
     users: dict[str, int] = dataclasses.field(default_factory=dict)
     types: dict[str, int] = dataclasses.field(default_factory=dict)
 
@@ -217,6 +236,10 @@ def _sort_out(rows: LoadedRows, labelled: Iterable[Any], uuids: set[str]) -> Non
             names[what][text] = numbers[0]
             if what == _PROVIDER and numbers[1]:
                 rows.reserved_roots[numbers[0]] = numbers[1]
+        elif what == _OWNING:
+            rows.project_names[numbers[0]] = text
+        elif what == _NOW:
+            rows.now = _EPOCH + datetime.timedelta(microseconds=numbers[0])
         elif what == _PAIR:
             second, _, first = text.partition(_BETWEEN)
             rows.paired[second] = first
@@ -234,6 +257,7 @@ def _add_holding(
 ) -> None:
     held = rows.held.setdefault(consumer, collections.defaultdict(int))
     held[provider, resource_class] += used
-    rows.held_rows.setdefault(consumer, []).append(allocation)
+    rows.held_rows.setdefault(consumer, {}).setdefault(
+        (provider, resource_class), []).append(allocation)
     if not counted:
         rows.uncounted.add((provider, resource_class))

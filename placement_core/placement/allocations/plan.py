@@ -21,11 +21,15 @@ _NOBODY: Owner = (0, 0, 0)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewAllocation:
-    """An allocation to insert: the amount of one class for one consumer on one provider."""
+    """An allocation after the write: the amount of one class for a consumer on a provider.
+
+    :ivar kept_id: of the row that has held it before, too; None: it is to be inserted.
+    """
 
     consumer_uuid: str
     cell: Cell
     used: int
+    kept_id: int | None = None
 
 
 @dataclasses.dataclass(slots=True)
@@ -33,7 +37,7 @@ class WritePlan:
     """The changes of a write.
 
     :ivar ended: ids of the allocations to delete.
-    :ivar begun: the allocations to insert.
+    :ivar begun: the allocations of the consumers after the write.
     :ivar deltas: {cell: change of ``used``}, with 0 where only the bounds are checked.
     :ivar steps: {provider id: increment of its generation}.
     :ivar counters: changes of the usage counters.
@@ -41,6 +45,8 @@ class WritePlan:
     :ivar emptied: consumers without allocations after the write.
     :ivar owners: {consumer uuid: its owner}, of consumers with allocations after the write.
     :ivar pairs: changes of pairs.
+    :ivar consumers: {consumer uuid: the projects that own it before and after the write}, by the
+        ids that clients know; without an owner none. For the change log.
     """
 
     ended: list[int] = dataclasses.field(default_factory=list)
@@ -53,6 +59,7 @@ class WritePlan:
     emptied: list[str] = dataclasses.field(default_factory=list)
     owners: dict[str, Owner] = dataclasses.field(default_factory=dict)
     pairs: list[moves.PairChange] = dataclasses.field(default_factory=list)
+    consumers: dict[str, set[str]] = dataclasses.field(default_factory=dict)
 
 
 class CapacityShort(Exception):
@@ -74,18 +81,19 @@ def plan_writes(
     :param raise_generations: whether the generations of providers are incremented; not for
         DELETE.
     """
-    plan = WritePlan(ended=[
-        id_ for write in writes for id_ in rows.held_rows.get(write.consumer_uuid, ())])
+    plan = WritePlan()
     holdings = {}
     for write in writes:
         before = rows.held.get(write.consumer_uuid, {})
         after = _collect_wanted(write, rows)
-        _plan_amounts(plan, write.consumer_uuid, before, after, rows.uncounted)
+        _plan_amounts(plan, before, after, rows.uncounted)
         _plan_steps(plan, before, after, raise_generations)
         _plan_owner(plan, write, rows, write.consumer_uuid in existed, before, after)
+        _plan_rows(plan, write.consumer_uuid, rows, write.consumer_uuid in existed, after)
         project, user, _ = plan.owners.get(
             write.consumer_uuid, rows.owners.get(write.consumer_uuid, _NOBODY))
         if before or after:
+            plan.consumers[write.consumer_uuid] = _find_projects(write, rows, after)
             holdings[write.consumer_uuid] = moves.ConsumerChange(before, after, project, user)
     plan.counters = collections.Counter({
         key: change for key, change in plan.counters.items() if change})
@@ -104,6 +112,7 @@ def merge_plans(plans: Iterable[WritePlan]) -> WritePlan:
         merged.emptied += plan.emptied
         merged.owners |= plan.owners
         merged.pairs += plan.pairs
+        merged.consumers |= plan.consumers
         for cell, delta in plan.deltas.items():
             merged.deltas[cell] += delta
         for provider, step in plan.steps.items():
@@ -122,11 +131,39 @@ def _collect_wanted(write: AllocationWrite, rows: LoadedRows) -> dict[Cell, int]
     }
 
 
+def _find_projects(
+    write: AllocationWrite, rows: LoadedRows, after: Mapping[Cell, int]
+) -> set[str]:
+    owner = rows.owners.get(write.consumer_uuid)
+    before = rows.project_names.get(owner[0]) if owner is not None else None
+    projects = {write.project_id} if after else set()
+    return projects if before is None else {before, *projects}
+
+
+def _plan_rows(
+    plan: WritePlan, consumer_uuid: str, rows: LoadedRows, existed: bool,
+    after: Mapping[Cell, int],
+) -> None:
+    """Compute which allocations end and begin, once the owner is planned.
+
+    What the same owner holds before and after is kept, so that its interval of usage goes on.
+    """
+    kept_ids = {}
+    before = rows.held.get(consumer_uuid, {})
+    for cell, ids in rows.held_rows.get(consumer_uuid, {}).items():
+        if (existed and consumer_uuid not in plan.moved and len(ids) == 1
+                and after.get(cell) == before[cell]):
+            [kept_ids[cell]] = ids
+        else:
+            plan.ended += ids
+    plan.begun.extend(NewAllocation(consumer_uuid, cell, used, kept_ids.get(cell))
+                      for cell, used in after.items())
+
+
 def _plan_amounts(
-    plan: WritePlan, consumer_uuid: str, before: Mapping[Cell, int], after: Mapping[Cell, int],
+    plan: WritePlan, before: Mapping[Cell, int], after: Mapping[Cell, int],
     uncounted: set[Cell],
 ) -> None:
-    plan.begun.extend(NewAllocation(consumer_uuid, cell, used) for cell, used in after.items())
     for cell, used in before.items():
         if cell not in uncounted or cell in after:
             plan.deltas[cell] -= used

@@ -19,10 +19,13 @@ _allocations, _providers, _classes = (
 _consumers, _projects, _users, _types = (
     tables.consumers, tables.projects, tables.users, tables.consumer_types)
 
+#: An allocation that a write left as it was keeps its row.
+_WRITTEN_AT = sa.func.coalesce(
+    _allocations.c.updated_at, _allocations.c.created_at).label("written_at")
 _OF_CONSUMER = (
     sa.select(
         _providers.c.uuid.label("provider_uuid"), _providers.c.generation,
-        _classes.c.name.label("resource_class"), _allocations.c.used, _allocations.c.created_at,
+        _classes.c.name.label("resource_class"), _allocations.c.used, _WRITTEN_AT,
         _projects.c.external_id.label("project_id"), _users.c.external_id.label("user_id"),
         _types.c.name.label("consumer_type"), _consumers.c.generation.label("seen"),
     )
@@ -38,7 +41,7 @@ _OF_CONSUMER = (
 _ON_PROVIDER = (
     sa.select(
         _allocations.c.consumer_id, _classes.c.name.label("resource_class"),
-        _allocations.c.used, _allocations.c.created_at, _consumers.c.generation.label("seen"),
+        _allocations.c.used, _WRITTEN_AT, _consumers.c.generation.label("seen"),
     )
     .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
     .outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
@@ -115,4 +118,4 @@ def _collect_resources(shares: Sequence[sa.Row[Any]]) -> dict[str, int]:
 
 
 def _find_newest(shares: Sequence[sa.Row[Any]]) -> datetime.datetime | None:
-    return max((row.created_at for row in shares if row.created_at is not None), default=None)
+    return max((row.written_at for row in shares if row.written_at is not None), default=None)

@@ -114,14 +114,19 @@ class UnitOfWork:
         :returns: {provider id: increment}.
         :raises errors.Error: a gate refuses the write.
         """
-        applying.write_allocations(self.session, self._plan)
+        session = self.session
+        applying.write_allocations(session, self._plan, self._rows.now)
+        written = steps.keys()
         steps = {**steps, **{provider: steps.get(provider, 0) + step
                              for provider, step in self._plan.steps.items()}}
         if self._judged:
             # The roots of reserved trees are locked, too, so that claims on each are serialized.
             steps = {**dict.fromkeys(self._rows.reserved_roots.values(), 0), **steps}
-        locks.lock_providers_later(self.session, steps)
-        write = PlannedWrite(self.session, self.writes, self._rows, self._plan)
+        recorded = session.recorded_changes.copy()
+        locks.lock_providers_later(session, steps)
+        session.implied_changes = {
+            change for change in session.recorded_changes - recorded if change.ref not in written}
+        write = PlannedWrite(session, self.writes, self._rows, self._plan)
         for gate, check in zip(self._gates, self.checks, strict=True):
             for refusal in gate.decide(self._ctx, [check], [write]).values():
                 assert isinstance(refusal, errors.Error)  # the write is the only one

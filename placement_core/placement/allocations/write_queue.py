@@ -141,7 +141,7 @@ class WriteQueue:
                 checks = [gate.prepare(ctx, request) for gate in gates]
         except TransactionConflict:
             return None
-        waiting = _Waiting(GroupedWrite(request, checks))
+        waiting = _Waiting(GroupedWrite(request, checks, ctx))
         with self._lock:
             self._waiting.append(waiting)
             if not self._leaders:

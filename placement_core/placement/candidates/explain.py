@@ -139,10 +139,28 @@ def explain_candidates(
                 *_summarize_steps(snapshot, trace.steps, group.suffix),
                 *([] if group.suffix else _count_trait_bearers(choices.plan, trace.steps))])
             for group in request.groups],
-        trees=TreesExplanation(
-            int(np.count_nonzero(snapshot.layout.root == np.arange(snapshot.size))),
-            _summarize_steps(snapshot, trace.steps, None)),
+        trees=_explain_trees(snapshot, trace.steps),
         combinations=combinations)
+
+
+def explain_trees(
+    snapshot: CapacitySnapshot, request: CandidatesRequest, *, exclude_reserved: bool = False
+) -> TreesExplanation:
+    """Explain only what the filters left of the trees, which costs little.
+
+    :raises errors.UnknownRequestedClass, errors.UnknownRequestedTraits: there is no such name.
+    """
+    trace = Trace()
+    search.choose(snapshot, request, trace, exclude_reserved=exclude_reserved)
+    return _explain_trees(snapshot, trace.steps)
+
+
+def _explain_trees(
+    snapshot: CapacitySnapshot, steps: Iterable[FilterStep]
+) -> TreesExplanation:
+    return TreesExplanation(
+        int(np.count_nonzero(snapshot.layout.root == np.arange(snapshot.size))),
+        _summarize_steps(snapshot, steps, None))
 
 
 def _count_candidates(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import gc
 import logging
 
@@ -39,6 +40,17 @@ class CapacityIndex:
 
     def __init__(self, database: Database) -> None:
         self._follower = Follower(database, _refresh, "capacity")
+
+    @property
+    def newest(self) -> Version[CapacitySnapshot] | None:
+        """The newest snapshot, however old; None: there is none yet."""
+        return self._follower.known
+
+    @property
+    def refreshed_at(self) -> datetime.datetime | None:
+        """When something was read into the newest snapshot; None: there is none yet."""
+        newest = self._follower.known
+        return None if newest is None else newest.made_at
 
     def forget(self) -> None:
         """Drop everything; see ``Follower.forget``."""

@@ -41,6 +41,20 @@ class EntryTable(Generic[T]):
         blocks = self._blocks
         return [blocks[row >> _SHIFT][row & _IN_BLOCK] for row in rows]
 
+    def list_changes(self, before: EntryTable[T]) -> list[int]:
+        """Return the rows whose entries are other objects than in an earlier version.
+
+        :param before: a version of the same table, not larger than this one.
+        """
+        changes = []
+        for number, block in enumerate(self._blocks):
+            old = before._blocks[number] if number < len(before._blocks) else []
+            if block is not old:
+                start = number << _SHIFT
+                changes += [start + at for at, entry in enumerate(block)
+                            if at >= len(old) or entry is not old[at]]
+        return changes
+
     def apply_edits(self, edits: Mapping[int, T | None], size: int) -> EntryTable[T]:
         """Return the table with other entries in some rows, and with ``size`` rows.
 

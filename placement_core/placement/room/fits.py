@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
 from placement_core.placement.candidates import explain, reasons, search
 from placement_core.placement.candidates.filters import FilterStep, Trace
-from placement_core.placement.candidates.requests import CandidatesRequest
+from placement_core.placement.candidates.requests import CandidatesRequest, RequestGroup
 from placement_core.placement.candidates.search import Choices
 from placement_core.placement.index.snapshot import CapacitySnapshot
 from placement_core.placement.room import copies, obstacles
 from placement_core.placement.room.copies import Copies
 from placement_core.placement.room.obstacles import Obstacle
+from placement_core.placement.room.shapes import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,6 +53,38 @@ class Fits:
     host_count: int
     hosts: list[HostFits]
     stopped_by: StoppedBy
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShapeCount:
+    """How often a usual request fits.
+
+    :ivar exact: False: at least so often.
+    """
+
+    shape: Shape
+    fits: int
+    exact: bool
+
+
+def count_shapes(
+    snapshot: CapacitySnapshot, shapes: Sequence[Shape], *, exclude_reserved: bool = False
+) -> list[ShapeCount]:
+    """Return how often each usual request fits if none of the others comes.
+
+    :param exclude_reserved: pooled trees are left out.
+    """
+    counts = []
+    for shape in shapes:
+        request = CandidatesRequest((RequestGroup("", shape.amounts),))
+        if not shape.amounts.keys() <= snapshot.names.class_ids.keys():
+            # Nothing has a class that does not exist.
+            counts.append(ShapeCount(shape, 0, True))
+            continue
+        choices = search.choose(snapshot, request, exclude_reserved=exclude_reserved)
+        total = copies.count(snapshot, request, choices)
+        counts.append(ShapeCount(shape, total.total, total.exact))
+    return counts
 
 
 def find(

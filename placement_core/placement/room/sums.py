@@ -10,8 +10,9 @@ import numpy as np
 
 from placement_core.placement.index.array_types import Amounts, Rows
 from placement_core.placement.index.columns import InventoryColumn
+from placement_core.placement.index.entries import EntryTable
 from placement_core.placement.index.records import InventoryRow
-from placement_core.placement.index.snapshot import CapacitySnapshot
+from placement_core.placement.index.snapshot import CapacitySnapshot, ProviderEntry
 
 #: No sum of int64 may reach it.
 _TOO_LARGE = 2**63
@@ -47,12 +48,14 @@ class RoomColumn:
     """The inventories of one resource class.
 
     :ivar source: the same inventories in the snapshot that they were read from.
+    :ivar entries: of that snapshot.
     :ivar amounts: for each field of ``Room`` but ``largest`` an amount of each inventory: int64,
         or Python's integers where a sum could be larger.
     :ivar largest: of each inventory.
     """
 
     source: InventoryColumn
+    entries: EntryTable[ProviderEntry]
     amounts: Amounts
     largest: Amounts
 
@@ -71,7 +74,7 @@ class RoomColumn:
         amounts = self.amounts.copy()
         amounts[_SUMS.index("held")] = np.minimum(held, self.get("used"))
         amounts[_SUMS.index("promised")] = np.minimum(promised, self.get("free"))
-        return RoomColumn(self.source, amounts, self.largest)
+        return dataclasses.replace(self, amounts=amounts)
 
 
 def build_columns(
@@ -80,34 +83,63 @@ def build_columns(
     """Return the columns of all classes with inventories, by their ids, without claims.
 
     :param before: those of an earlier snapshot; of classes that have not changed since, they are
-        returned again.
+        returned again, and of others only the rows that changed are read.
     """
     return {
-        class_id: before[class_id]
-        if class_id in before and before[class_id].source is column
-        else _build_column(snapshot, class_id, column)
+        class_id: _build_column(snapshot, class_id, column, before.get(class_id))
         for class_id, column in sorted(snapshot.columns.items()) if len(column.rows)}
 
 
 def _build_column(
-    snapshot: CapacitySnapshot, class_id: int, column: InventoryColumn
+    snapshot: CapacitySnapshot, class_id: int, column: InventoryColumn, before: RoomColumn | None
 ) -> RoomColumn:
-    inventories = [
-        inventory for row in column.rows.tolist()
-        for inventory in snapshot.entry(row).inventories if inventory.class_id == class_id]
+    if before is not None and before.source is column:
+        return before
+    amounts = None
+    if before is not None and np.array_equal(before.rows, column.rows):
+        amounts = _update_amounts(snapshot, class_id, before)
+    if amounts is None:
+        amounts = _make_amounts([
+            snapshot.entry(row).inventory(class_id) for row in column.rows.tolist()],
+            len(column.rows))
+    return RoomColumn(column, snapshot.entries, amounts, _find_largest(column))
+
+
+def _update_amounts(
+    snapshot: CapacitySnapshot, class_id: int, before: RoomColumn
+) -> Amounts | None:
+    """Return the amounts of a column with the same rows; None: they need other numbers."""
+    rows = before.rows
+    positions = np.flatnonzero(np.isin(
+        rows, np.array(snapshot.entries.list_changes(before.entries), dtype=np.intp)))
+    if not len(positions):
+        return before.amounts
+    changed = _make_amounts([
+        snapshot.entry(row).inventory(class_id) for row in rows[positions].tolist()], len(rows))
+    if changed.dtype == object or before.amounts.dtype == object:
+        return None
+    amounts = before.amounts.copy()
+    amounts[:, positions] = changed
+    return amounts
+
+
+def _make_amounts(inventories: Sequence[InventoryRow], count: int) -> Amounts:
+    """Return the amounts of inventories.
+
+    :param count: how many there are in the column, whose sums are to be exact.
+    """
     lists = dict(zip(InventoryRow._fields, zip(*inventories, strict=True), strict=True))
     free = [max(capacity - used, 0)
             for capacity, used in zip(lists["capacity"], lists["used"], strict=True)]
     nothing = [0] * len(inventories)
     fields = {**lists, "free": free, "held": nothing, "promised": nothing}
-    return RoomColumn(
-        column, _make_exact([fields[name] for name in _SUMS]), _find_largest(column))
+    return _make_exact([fields[name] for name in _SUMS], count)
 
 
-def _make_exact(lists: Sequence[Sequence[int]]) -> Amounts:
-    """Return lists of the same length as an array whose sums are exact."""
+def _make_exact(lists: Sequence[Sequence[int]], count: int) -> Amounts:
+    """Return lists of the same length as an array; sums of ``count`` such amounts are exact."""
     largest = max(max(map(max, lists)), -min(map(min, lists)))
-    dtype = np.int64 if largest * len(lists[0]) < _TOO_LARGE else object
+    dtype = np.int64 if largest * count < _TOO_LARGE else object
     return np.array(lists, dtype=dtype)
 
 

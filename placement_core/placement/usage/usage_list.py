@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import texts
+from placement_core.db import Session, lists, texts
 from placement_core.placement import tables
 from placement_core.placement.usage import project_usage
 from placement_core.plugin_api.counting import CONSUMERS
 
 _projects = tables.projects
+_KEYS = sa.select(_projects.c.id, _projects.c.external_id).where(
+    lists.among_many(_projects.c.id, "ids"))
 _PROJECTS = sa.select(_projects.c.external_id).order_by(_projects.c.external_id)
 
 
@@ -60,7 +62,24 @@ def list_(ctx: Context, *, marker: str | None = None, limit: int) -> UsagePage:
         project_ids = project_ids[:limit]
         totals = project_usage.read(ctx, project_ids)
     return UsagePage(
-        [ListedUsage(project_id, used.get(CONSUMERS, 0), {
+        _make_usages(project_ids, totals), project_ids[-1] if has_more else None)
+
+
+def read(ctx: Context, project_ids: Collection[str]) -> list[ListedUsage]:
+    """Return what projects use, of those that use anything, in the order of their ids."""
+    return _make_usages(sorted(project_ids), project_usage.read(ctx, project_ids))
+
+
+def read_project_ids(session: Session, keys: Collection[int]) -> dict[int, str]:
+    """Return {database key: id} of those projects that there are."""
+    return {row.id: row.external_id
+            for row in session.execute(_KEYS, {"ids": sorted(keys)})} if keys else {}
+
+
+def _make_usages(
+    project_ids: Iterable[str], totals: project_usage.Totals
+) -> list[ListedUsage]:
+    return [
+        ListedUsage(project_id, used.get(CONSUMERS, 0), {
             name: amount for name, amount in sorted(used.items()) if name != CONSUMERS})
-         for project_id in project_ids if (used := totals.get(project_id))],
-        project_ids[-1] if has_more else None)
+        for project_id in project_ids if (used := totals.get(project_id))]

@@ -34,6 +34,9 @@ _FIELDS = tuple(
 _ROWS = sa.select(
     *(_hosts.c[name] for name in _FIELDS), _hosts.c.provider_id,
     _hosts.c.reservation_provider_id, clock.now().label("read_at"))
+_DOWN = (
+    _ROWS.where(_hosts.c.reservable == sa.false()).order_by(_hosts.c.id)
+    .limit(sa.bindparam("most", type_=sa.Integer)))
 _BY_ID = _ROWS.where(_hosts.c.id == sa.bindparam("of_id"))
 _BY_NAME = _ROWS.where(_hosts.c.name == sa.bindparam("of_name"))
 _NUMBER_BY_PROVIDER = sa.select(_hosts.c.id).where(
@@ -90,6 +93,13 @@ def page(ctx: Context, *, after: int | None = None, limit: int | None = None) ->
     """
     with db.read(ctx) as session:
         return _page(session, after, limit)[0]
+
+
+@db.retry_writes
+def list_down(ctx: Context, limit: int) -> list[Host]:
+    """Return hosts that are not reservable, in the order of ids."""
+    with db.read(ctx) as session:
+        return build_hosts(session, session.execute(_DOWN, {"most": limit}).all())
 
 
 @db.retry_writes

@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from placement_core import db, metrics
+from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, clock, lists, texts
 from placement_core.plugin_api.reservations import Size, Window
@@ -86,7 +87,8 @@ _ENDED_AT = sa.func.coalesce(_leases.c.ended_at, _leases.c.deleted_at)
 _MOST = sa.bindparam("most", type_=sa.Integer)
 _LONG_AGO = clock.in_seconds(-sa.bindparam("keep_seconds", type_=sa.BigInteger))
 _OLD_LEASES = (
-    sa.select(_leases.c.id).where(_ENDED_AT < _LONG_AGO).order_by(_leases.c.number).limit(_MOST))
+    sa.select(_leases.c.number, _leases.c.id, _leases.c.name, _leases.c.project_id)
+    .where(_ENDED_AT < _LONG_AGO).order_by(_leases.c.number).limit(_MOST))
 _OLD_NOTICES = (
     sa.select(_notices.c.id).where(_notices.c.at < _LONG_AGO).order_by(_notices.c.at)
     .limit(_MOST))
@@ -203,19 +205,23 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> PruneResult:
         notices = list(session.execute(_OLD_NOTICES, parameters).scalars())
         if notices:
             session.execute(_build_delete(_notices, "id"), {"ids": notices})
-        lease_ids = list(session.execute(_OLD_LEASES, parameters).scalars())
-        if lease_ids:
-            _remove(session, lease_ids)
+        leases = session.execute(_OLD_LEASES, parameters).all()
+        if leases:
+            _remove(session, leases)
         texts_removed = rendered_texts.remove_orphans(session, most)
-    for table, rows in ((tables.leases, len(lease_ids)), (_notices, len(notices)),
+    for table, rows in ((tables.leases, len(leases)), (_notices, len(notices)),
                         (tables.lease_texts, texts_removed)):
         metrics.count_removed_rows(table.name, rows)
-    return PruneResult(len(lease_ids), len(notices), texts_removed)
+    return PruneResult(len(leases), len(notices), texts_removed)
 
 
-def _remove(session: Session, lease_ids: Sequence[str]) -> None:
+def _remove(session: Session, leases: Sequence[sa.Row[Any]]) -> None:
+    lease_ids = [row.id for row in leases]
     # The leases' rows first: the order of locks in all transactions that change leases.
     lease_rows.lock_all(session, lease_ids)
+    for row in leases:
+        session.record_change(
+            kinds.LEASE, row.number, uuid=row.id, name=row.name, project=row.project_id)
     reservation_ids = list(session.execute(
         _RESERVATIONS, {"ids": lease_ids}).scalars())
     for table, key in _TABLES:

@@ -27,6 +27,10 @@ _SORT_KEYS: Mapping[str, sa.Column[Any]] = {
     "name": _leases.c.name}
 
 
+_KEYS = sa.select(
+    _leases.c.number, _leases.c.id, _leases.c.name, _leases.c.project_id, _leases.c.deleted_at)
+_BY_NUMBERS = _KEYS.where(lists.among_many(_leases.c.number, "numbers"))
+_BY_IDS = _KEYS.where(lists.among_many(_leases.c.id, "ids"))
 _NAMES = sa.select(_leases.c.id, _leases.c.name).where(lists.among_many(_leases.c.id, "ids"))
 
 
@@ -112,6 +116,33 @@ def get_names(ctx: Context, lease_ids: Collection[str]) -> dict[str, str]:
     """Return {id: name} of the leases that there are among these, deleted ones included."""
     with db.read(ctx) as session:
         return {row.id: row.name for row in session.execute(_NAMES, {"ids": [*lease_ids]})}
+
+
+def list_keys(
+    session: Session, *, numbers: Collection[int] = (), ids: Collection[str] = (),
+) -> Sequence[Any]:
+    """Return rows of number, id, name, project_id and deleted_at, of deleted leases, too.
+
+    :param numbers: of those to return; ``ids``: of others, or of the same.
+    """
+    # Not one with OR, for which databases would look at all leases.
+    return list({row.number: row for statement, parameters in (
+        (_BY_NUMBERS, {"numbers": sorted(numbers)}), (_BY_IDS, {"ids": sorted(ids)}))
+        if any(parameters.values()) for row in session.execute(statement, parameters)}.values())
+
+
+def list_after(
+    session: Session, number: int, *, project_id: str | None, limit: int
+) -> list[Lease]:
+    """Return the leases behind a number that were not deleted, in the order of creation.
+
+    :param project_id: only those of this project; None: all.
+    """
+    statement = sa.select(_leases.c.id).where(lease_rows.EXISTING, _leases.c.number > number)
+    if project_id is not None:
+        statement = statement.where(_leases.c.project_id == project_id)
+    ids = list(session.execute(statement.order_by(_leases.c.number).limit(limit)).scalars())
+    return lease_rows.read(session, ids)
 
 
 def _page(ctx: Context, filters: LeaseFilters, values: Mapping[str, Any]) -> Sequence[Any]:

@@ -89,10 +89,31 @@ def page(
     if limit is not None:
         values["most"] = limit
     with db.read_once(ctx) as session:
-        return [
-            Notification(row.position, row.lease_id, row.project_id, row.event,
-                         row.at.replace(tzinfo=datetime.UTC), json.loads(row.payload))
-            for row in session.execute(statement, {**values, "after": after})]
+        return list(map(_build, session.execute(statement, {**values, "after": after})))
+
+
+@db.retry_writes
+def list_newest(
+    ctx: Context, *, project_id: str | None = None, lease_id: str | None = None, limit: int
+) -> list[Notification]:
+    """Return the newest notifications, the newest first.
+
+    For people who look at what happened: those that commit late may be between others that were
+    seen before. The position of one that nobody has read in order yet is 0.
+    """
+    filters = {"project_id": project_id, "lease_id": lease_id}
+    values: dict[str, Any] = {
+        name: value for name, value in filters.items() if value is not None}
+    if not all(texts.is_storable(value) for value in values.values()):
+        return []
+    with db.read_once(ctx) as session:
+        return list(map(_build, session.execute(
+            _newest(tuple(values)), {**values, "most": limit})))
+
+
+def _build(row: Any) -> Notification:
+    return Notification(row.position or 0, row.lease_id, row.project_id, row.event,
+                        row.at.replace(tzinfo=datetime.UTC), json.loads(row.payload))
 
 
 def _assign_positions(ctx: Context) -> None:
@@ -127,6 +148,14 @@ def _page(names: tuple[str, ...], bounded: bool) -> sa.Select[Any]:
                *(_notices.c[name] == sa.bindparam(name) for name in names))
         .order_by(_notices.c.position))
     return statement.limit(sa.bindparam("most", type_=sa.Integer)) if bounded else statement
+
+
+@functools.cache
+def _newest(names: tuple[str, ...]) -> sa.Select[Any]:
+    return (
+        sa.select(_notices)
+        .where(*(_notices.c[name] == sa.bindparam(name) for name in names))
+        .order_by(_notices.c.id.desc()).limit(sa.bindparam("most", type_=sa.Integer)))
 
 
 def _to_json(value: object) -> object:

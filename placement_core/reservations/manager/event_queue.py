@@ -108,6 +108,10 @@ _LIST = (
     sa.select(_events)
     .where(_events.c.status.in_(sa.bindparam("statuses", expanding=True)))
     .order_by(*_ORDER, _events.c.id))
+_FAILED = (
+    sa.select(_events).where(_events.c.status == records.E_ERROR)
+    .order_by(_events.c.due_at.desc(), _events.c.id)
+    .limit(sa.bindparam("most", type_=sa.Integer)))
 
 _STATUSES = (records.UNDONE, records.IN_PROGRESS, records.DONE, records.E_ERROR)
 
@@ -257,11 +261,20 @@ def list_(ctx: Context, *, status: str | None = None) -> list[EventWork]:
     statuses = [status] if status else [
         open_status for open_status in _STATUSES if open_status != records.DONE]
     with db.read_once(ctx) as session:
-        return [
-            EventWork(row.id, row.lease_id, row.event_type, _aware(row.due_at), row.status,
-                      row.owner, row.attempt, row.failures,
-                      row.deadline_at and _aware(row.deadline_at), row.problem)
-            for row in session.execute(_LIST, {"statuses": statuses})]
+        return list(map(_build, session.execute(_LIST, {"statuses": statuses})))
+
+
+@db.retry_writes
+def list_failed(ctx: Context, limit: int) -> list[EventWork]:
+    """Return events in status ERROR, those that were due last first."""
+    with db.read_once(ctx) as session:
+        return list(map(_build, session.execute(_FAILED, {"most": limit})))
+
+
+def _build(row: sa.Row[Any]) -> EventWork:
+    return EventWork(
+        row.id, row.lease_id, row.event_type, _aware(row.due_at), row.status, row.owner,
+        row.attempt, row.failures, row.deadline_at and _aware(row.deadline_at), row.problem)
 
 
 def _aware(at: datetime.datetime) -> datetime.datetime:

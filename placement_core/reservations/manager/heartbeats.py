@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+
 import sqlalchemy as sa
 
 from placement_core import db, metrics
@@ -29,7 +32,28 @@ _FORGET = sa.delete(_managers).where(
 #: it is computed once for a statement.
 IS_ALIVE = _managers.c.seen_at > sa.select(clock.in_seconds(
     sa.literal_column(str(-SILENT_SECONDS), sa.Integer))).scalar_subquery()
+_LIST = (
+    sa.select(_managers.c.owner, _managers.c.seen_at, clock.now().label("now"))
+    .order_by(_managers.c.seen_at.desc(), _managers.c.owner)
+    .limit(sa.bindparam("most", type_=sa.Integer)))
 _COUNT = sa.select(sa.func.count()).select_from(_managers).where(IS_ALIVE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ManagerState:
+    """A manager, and when it last told that it lives.
+
+    :ivar silent_seconds: how long ago that was, by the database's clock.
+    """
+
+    owner: str
+    seen_at: datetime.datetime
+    silent_seconds: float
+
+    @property
+    def is_alive(self) -> bool:
+        """Say whether it counts as alive."""
+        return self.silent_seconds < SILENT_SECONDS
 
 
 @db.retry_writes
@@ -41,6 +65,16 @@ def beat(ctx: Context, *, owner: str) -> None:
             session.execute(_INSERT, {"owner": owner})
             removed = session.execute(_FORGET).rowcount
     metrics.count_removed_rows(_managers.name, removed)
+
+
+@db.retry_writes
+def list_(ctx: Context, most: int) -> list[ManagerState]:
+    """Return the managers that lived in the last day, those heard of last first."""
+    with db.read_once(ctx) as session:
+        return [
+            ManagerState(row.owner, row.seen_at.replace(tzinfo=datetime.UTC),
+                         max(0.0, (row.now - row.seen_at).total_seconds()))
+            for row in session.execute(_LIST, {"most": most})]
 
 
 def count_alive(ctx: Context) -> int:

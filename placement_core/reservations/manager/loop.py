@@ -212,6 +212,7 @@ class Manager:
         :param began: the monotonic time at which it was dequeued, or somewhat before.
         """
         ctx = self._make_context()
+        ctx.operation = f"manager: {attempt.event_type}"
         try:
             with tracing.span(attempt.event_type, attributes={
                     "placement_core.lease_id": attempt.lease_id}):
@@ -266,7 +267,9 @@ class Manager:
         outage = _ManagerOutage(f"the manager's {task.name}")
         while True:
             try:
-                task.do(self._make_context())
+                ctx = self._make_context()
+                ctx.operation = f"manager: {task.name}"
+                task.do(ctx)
             except Exception as error:  # noqa: BLE001  whatever it is, the next run may succeed
                 outage.report(error)
             else:

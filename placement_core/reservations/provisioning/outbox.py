@@ -423,15 +423,18 @@ def _record_failure(
 
 
 @db.retry_writes
-def list_(ctx: Context) -> list[OutboxCall]:
-    """Return the pending calls, in the order of their ids."""
+def list_(ctx: Context, limit: int | None = None) -> list[OutboxCall]:
+    """Return the pending calls, in the order of their ids.
+
+    :param limit: how many at most; None: all.
+    """
     with db.read_once(ctx) as session:
         return [
             OutboxCall(
                 row.id, row.subject, row.lease_id, row.call, json.loads(row.arguments),
                 row.attempt, row.next_at.replace(tzinfo=datetime.UTC), row.problem,
                 row.created_at.replace(tzinfo=datetime.UTC))
-            for row in session.execute(_LIST)]
+            for row in session.execute(_LIST.limit(limit))]
 
 
 @db.retry_writes

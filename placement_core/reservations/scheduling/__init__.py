@@ -5,7 +5,8 @@ thousand bookings cost milliseconds:
 
 ``timelines``      bookings over time: peaks, steps, sums
 ``pools``          hosts and their bookings
-``packing``        assigns hosts to all demands of a lease at once
+``packing``        assigns hosts to all demands of a lease at once: in an order, or else
+                   ``packing_search`` does, led by ``packing_prices``
 ``planner``        plans a lease, or refuses it with the reason
 ``availability``   when a lease would fit, and how much is free over time
 ``requirements``   the language in which reservations require properties of hosts

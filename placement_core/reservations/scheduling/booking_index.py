@@ -107,7 +107,7 @@ def _refresh(ctx: Context, before: Version[BookingSnapshot] | None) -> Version[B
     if before is not None:
         now, changed = vector.follow(ctx, before.vector)
         if changed is not None:
-            numbers = sorted(ref for kind, ref in changed if kind == kinds.LEASE)
+            numbers = sorted(ref for kind, ref in changed if kind == kinds.LEASE and ref)
             if not numbers:
                 return Version(now, before.value)
             if len(numbers) <= _MOST_CHANGES:

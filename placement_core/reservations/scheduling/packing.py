@@ -3,8 +3,9 @@
 Each demand is an *item* here. A greedy pass places items one after the other, in the order
 of preference: what is held stays, hosts that are in use already are filled first. For a
 single item this finds a placement if there is one, and keeps the rules of topology best. Several
-items can stand in each other's way (the first takes the only host that the second may have), so if
-the greedy pass fails, all arrangements are searched (``packing_search``).
+items can stand in each other's way (the first takes the only host that the second may have), so
+if the greedy pass fails, all arrangements are searched (``packing_search``). Items that then lie
+worse than alone, by the rules of topology, are placed anew among the others.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from placement_core.reservations.scheduling.packing_room import (
 from placement_core.reservations.scheduling.packing_search import PackingBudget
 from placement_core.reservations.scheduling.pools import FreeCapacity
 
+#: How often items are placed anew at most, because another one moved.
+_MOST_ROUNDS = 5
+
 
 def pack(
     hosts: Hosts, free: FreeCapacity, items: Sequence[Item], budget: PackingBudget
@@ -40,16 +44,52 @@ def pack(
     :param budget: for the search.
     :returns: what each item gets, with what it holds.
     """
+    alone: list[SlotsByRow] = []
     for index, item in enumerate(items):
-        alone = _place_greedily(hosts, free, [item])
-        if isinstance(alone, Shortfall):
-            return dataclasses.replace(alone, item=index)
-        if len(items) == 1:
-            return alone
+        placed = _place_greedily(hosts, free, [item])
+        if isinstance(placed, Shortfall):
+            return dataclasses.replace(placed, item=index)
+        alone += placed
+    if len(items) == 1:
+        return alone
     packed = _place_greedily(hosts, free, items)
     if isinstance(packed, Shortfall):
-        return packing_search.search(hosts, free, items, packed, budget)
-    return packed
+        packed = packing_search.search(
+            hosts, free, items, dataclasses.replace(packed, alone=False), budget)
+    return packed if isinstance(packed, Shortfall) else _improve(hosts, free, items, packed, alone)
+
+
+def find_shortfall(
+    hosts: Hosts, free: FreeCapacity, items: Sequence[Item], short: Shortfall,
+    budget: PackingBudget,
+) -> Shortfall:
+    """Find the first item that does not fit beside those before it, and the most that would.
+
+    :param short: why all items together do not fit; each does alone.
+    :param budget: for all searches; if it is exhausted, more may fit.
+    """
+    def pack_first(count: int, last: Item) -> list[SlotsByRow] | Shortfall:
+        # Those behind keep what they hold, if they are in force.
+        return pack(hosts, free, [*items[:count - 1], last, *(
+            item.reduce(sum(item.held.values())) for item in items[count:] if item.fixed)], budget)
+
+    count, proven = len(items), short.proven
+    for number in range(1, len(items)):
+        packed = pack_first(number, items[number - 1])
+        if isinstance(packed, Shortfall):
+            count, proven = number, packed.proven
+            break
+    item = items[count - 1]
+    # So many fit, and so many more may.
+    fits, most = sum(item.held.values()) if item.fixed else 0, item.minimum - 1
+    while fits < most:
+        tried = (fits + most + 1) // 2
+        packed = pack_first(count, item.reduce(tried))
+        if isinstance(packed, Shortfall):
+            most, proven = tried - 1, proven and packed.proven
+        else:
+            fits = tried
+    return Shortfall(count - 1, fits, proven=proven, alone=False)
 
 
 def to_shares(demand: Demand, placed: SlotsByRow, hosts: Hosts) -> list[Share]:
@@ -87,10 +127,49 @@ def _place_greedily(
     return packed if best is None else best
 
 
+def _improve(
+    hosts: Hosts, free: FreeCapacity, items: Sequence[Item], packed: list[SlotsByRow],
+    alone: Sequence[SlotsByRow],
+) -> list[SlotsByRow]:
+    """Place items anew that keep their rules of topology less well than alone, one at a time.
+
+    :param packed: where all items are, and can stay.
+    :param alone: where each would be if it were the only one.
+    """
+    for _ in range(_MOST_ROUNDS):
+        before = list(packed)
+        for index, item in enumerate(items):
+            if not _is_ruled(item) or _lies_as_well(item, packed[index], alone[index]):
+                continue
+            room = PackingRoom(hosts, free)
+            for other, placed in zip(items, packed, strict=True):
+                if other is not item:
+                    room.place(other, {}, np.array(list(placed), dtype=np.intp),
+                               np.array(list(placed.values()), dtype=np.int64))
+            anew = _place_greedily(hosts, room.free, [item])
+            if not isinstance(anew, Shortfall) and _rate([item], anew) < _rate(
+                    [item], [packed[index]]):
+                packed[index] = anew[0]
+        if packed == before:
+            break
+    return packed
+
+
+def _lies_as_well(item: Item, placed: SlotsByRow, other: SlotsByRow) -> bool:
+    """Say whether as much is placed as in another way, and keeps the rules as well."""
+    return (sum(placed.values()) == sum(other.values())
+            and _rate([item], [placed]) <= _rate([item], [other]))
+
+
+def _is_ruled(item: Item) -> bool:
+    """Say whether an item is to be packed or spread."""
+    topology = item.demand.topology
+    return (topology.pack_by or topology.spread_by) is not None
+
+
 def _is_divided(item: Item) -> bool:
     """Say whether an item is to be packed or spread, and may give up what it holds for that."""
-    topology = item.demand.topology
-    return not item.fixed and (topology.pack_by or topology.spread_by) is not None
+    return not item.fixed and _is_ruled(item)
 
 
 def _rate(items: Sequence[Item], packed: Sequence[SlotsByRow]) -> int:

@@ -36,6 +36,13 @@ class Item:
         """Return how many slots or hosts it takes if there are so many."""
         return self.demand.amount if isinstance(self.demand, Slots) else self.demand.maximum
 
+    def reduce(self, amount: int) -> Item:
+        """Return the same item that needs no more than so many slots or hosts."""
+        demand = self.demand
+        return dataclasses.replace(self, demand=(
+            dataclasses.replace(demand, amount=amount) if isinstance(demand, Slots)
+            else dataclasses.replace(demand, minimum=amount, maximum=amount)))
+
 
 @dataclasses.dataclass(slots=True)
 class Shortfall:
@@ -45,12 +52,14 @@ class Shortfall:
     :ivar available: how many slots or hosts it could have had beside the others.
     :ivar lost: how much of what it holds, and may not give up, has no room any more.
     :ivar proven: no placement exists; False: the search did not look at all of them.
+    :ivar alone: it does not fit even if it is the only item.
     """
 
     item: int
     available: int
     lost: int = 0
     proven: bool = True
+    alone: bool = True
 
 
 class PackingRoom:

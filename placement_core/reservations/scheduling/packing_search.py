@@ -1,9 +1,12 @@
 """Search for a placement of all items at once, host by host.
 
-Its states are what each item still needs after the hosts so far; it keeps only the states that no
-other one dominates (Pareto). The search is exact as long as it stays within its budget, and says
-if it did not. It keeps the rule ``within``, going domain by domain; it does not pack or spread,
-because it is enough that everything fits.
+Its states are what each item still needs after the hosts so far. First it keeps the few states
+that are best at the items' prices (``packing_prices``), which finds most arrangements of many
+hosts; the prices alone often prove that there is none. Then it keeps all states that no other one
+dominates (Pareto). That is exact as long as it stays within its budget, and says if it did not.
+
+The search keeps the rule ``within``, going domain by domain; it does not pack or spread, because
+it is enough that everything fits.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from placement_core.plugin_api.reservations import Hosts, Slots, WholeHosts
-from placement_core.reservations.scheduling import host_choice
+from placement_core.reservations.scheduling import host_choice, packing_prices
+from placement_core.reservations.scheduling.packing_prices import Prices
 from placement_core.reservations.scheduling.packing_room import (
     Item,
     PackingRoom,
@@ -31,8 +35,12 @@ from placement_core.reservations.scheduling.pools import FreeCapacity
 #: looks at.
 MOST_STATES, MOST_PATTERNS = 400, 200
 
+#: How many states are kept that are best at the items' prices.
+BEST_STATES = 12
+
 #: The fixed cost of a step of the search, in states.
 _STEP = 500
+
 
 @dataclasses.dataclass(slots=True)
 class PackingBudget:
@@ -96,7 +104,7 @@ def _search(
     if _exceeds_total(room, items, got, needed):
         return failed
     groups, complete = _group_hosts(room, items, got, goal, units, budget)
-    uses, exhausted = _search_groups(groups, goal, budget)
+    uses, exhausted = _find_uses(groups, goal, budget)
     if uses is None:
         return dataclasses.replace(failed, proven=complete and exhausted)
     left = goal.copy()
@@ -200,12 +208,80 @@ def _mixtures(
             yield tuple(now)
 
 
-def _search_groups(
+def _find_uses(
     groups: Sequence[_HostGroup], goal: np.ndarray, budget: PackingBudget
 ) -> tuple[list[tuple[int, np.ndarray]] | None, bool]:
     """Look for patterns of hosts that give every item what it needs.
 
-    :returns: rows with the pattern of each, or None; and whether the search was exhaustive.
+    :returns: rows with the pattern of each, or None; and whether all the patterns were tried.
+    """
+    if not groups or budget.left < 0:
+        return _search_groups(groups, goal, budget)
+    prices, rounds = packing_prices.find_prices(
+        [group.patterns for group in groups],
+        np.array([len(group.rows) for group in groups]), goal)
+    budget.left -= rounds * _STEP
+    if prices is None:
+        return None, True
+    uses = _follow_prices(groups, goal, prices, budget)
+    return (uses, False) if uses is not None else _search_groups(groups, goal, budget)
+
+
+def _follow_prices(
+    groups: Sequence[_HostGroup], goal: np.ndarray, prices: Prices, budget: PackingBudget
+) -> list[tuple[int, np.ndarray]] | None:
+    """Look for patterns, keeping the states that are best at the items' prices.
+
+    Best is where little is left to place, and no item is far behind what it would have by now if
+    hosts were divisible.
+    """
+    counts = np.array([len(group.rows) for group in groups])
+    total = (prices.uses * counts[:, None]).sum(axis=0)
+    # What the hosts would give beyond the goal is not missed.
+    steps = prices.uses * np.minimum(1, goal / np.maximum(total, 1))
+    ahead = sum((group.alone * len(group.rows) for group in groups), np.zeros_like(goal))
+    states, expected = goal[None, :], goal.astype(float)
+    trail: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []
+    # Hosts with many uses come last: they can make up for what is missing.
+    for at in sorted(range(len(groups)), key=lambda at: (
+            np.count_nonzero(groups[at].alone), len(groups[at].patterns))):
+        group = groups[at]
+        ways = np.concatenate((np.zeros((1, len(goal)), dtype=np.int64), group.patterns))
+        for row in group.rows:
+            if budget.left < 0:
+                return None
+            after = np.maximum(states[:, None, :] - ways[None, :, :], 0).reshape(-1, len(goal))
+            budget.left -= 2 * len(after) + _STEP
+            ahead = ahead - group.alone
+            expected = np.maximum(expected - steps[at], 0)
+            possible = np.flatnonzero((after <= ahead).all(axis=1))
+            if not len(possible):
+                return None
+            survivors = possible[_choose_best(after[possible], expected, prices)]
+            trail.append((int(row), survivors // len(ways), survivors % len(ways), ways))
+            states = after[survivors]
+            done = np.flatnonzero(~states.any(axis=1))
+            if len(done):
+                return _trace_back(trail, int(done[0]))
+    return None
+
+
+def _choose_best(states: np.ndarray, expected: np.ndarray, prices: Prices) -> np.ndarray:
+    """Return which different states are best at the items' prices, the best first."""
+    behind = np.maximum(states - expected, 0) * prices.of_items
+    costs = (states * prices.of_items).sum(axis=1) + behind.max(axis=1) / 2
+    # Among so many, enough differ.
+    best = np.argsort(costs, kind="stable")[:3 * BEST_STATES]
+    different = np.sort(np.unique(states[best], axis=0, return_index=True)[1])
+    return best[different[:BEST_STATES]]
+
+
+def _search_groups(
+    groups: Sequence[_HostGroup], goal: np.ndarray, budget: PackingBudget
+) -> tuple[list[tuple[int, np.ndarray]] | None, bool]:
+    """Look for patterns of hosts, keeping the states that no other one dominates.
+
+    :returns: as ``_find_uses``.
     """
     ahead = sum((group.alone * len(group.rows) for group in groups), np.zeros_like(goal))
     states, complete = goal[None, :], True

@@ -68,11 +68,15 @@ def plan(
     items = _build_items(pool, requests, demands)
     for item in items.values():
         _check_keeps_shares(item)
-    packed = packing.pack(
-        pool.hosts, pool.free(start, end), list(items.values()), PackingBudget())
+    free = pool.free(start, end)
+    packed = packing.pack(pool.hosts, free, list(items.values()), PackingBudget())
     if isinstance(packed, Shortfall):
-        item = list(items.values())[packed.item]
-        raise _build_refusal(pool, window, item, packed, alone=len(items) == 1)
+        if not (packed.alone or packed.lost):
+            packed = packing.find_shortfall(
+                pool.hosts, free, list(items.values()), packed, PackingBudget())
+        index, item = list(items.items())[packed.item]
+        which = f"Reservation {index + 1} of the lease: " if len(requests) > 1 else ""
+        raise _build_refusal(pool, window, item, packed, which)
     shares = {
         index: packing.to_shares(item.demand, placed, pool.hosts)
         for (index, item), placed in zip(items.items(), packed, strict=True)}
@@ -233,15 +237,19 @@ def _find_tightest_part(pool: Pool, window: Window, key: tuple[str, str]) -> Win
 
 
 def _build_refusal(
-    pool: Pool, window: Window, item: Item, short: Shortfall, *, alone: bool
+    pool: Pool, window: Window, item: Item, short: Shortfall, which: str
 ) -> DoesNotFit:
+    """Build the refusal of a lease.
+
+    :param which: names the reservation that falls short, if there are several.
+    """
     demand = item.demand
     during = _find_tightest_window(pool, window, demand)
     best = _find_best_domain(pool, window, item)
     if short.lost:
         what = "hosts" if isinstance(demand, WholeHosts) else "slots"
         return DoesNotFit(
-            f"{short.lost} of {sum(item.held.values())} {what} that the reservation holds "
+            f"{which}{short.lost} of {sum(item.held.values())} {what} that the reservation holds "
             f"cannot be kept {window}: others have them.", {what: short.lost}, during)
     if isinstance(demand, WholeHosts):
         subject, missing = _hosts(demand.minimum), {"hosts": demand.minimum - short.available}
@@ -251,7 +259,7 @@ def _build_refusal(
         missing, why = _missing_for_slots(
             pool, window, demand, short.available, demand.hosts if best is None else best.hosts)
     fit = "fits" if short.available == 1 else "fit"
-    beside = "" if alone else " beside the other reservations of the lease"
+    beside = "" if short.alone else " beside the reservations before it"
     if not short.proven:
         beside += " in any of the arrangements that were tried"
     if pool.occupied:
@@ -260,12 +268,13 @@ def _build_refusal(
                 "or cleaning after it")
     if during and during != window:
         why += f"; least is free {during}"
-    elif during is None and alone:
+    elif during is None and short.alone:
         why += "; at any moment there is room, but not in the same places throughout"
     if best is not None:
         why += f"; {best.text}"
-    return DoesNotFit(f"{subject} asked for, {short.available} {fit} {window}{beside}{why}.",
-                      missing, during)
+    return DoesNotFit(
+        f"{which}{subject} asked for, {short.available} {fit} {window}{beside}{why}.",
+        missing, during)
 
 
 def _hosts(count: int) -> str:

@@ -31,7 +31,8 @@ _FIELD_TABLES = {"virtual:instance": _of_instances, "physical:host": _of_hosts}
 #: What failed elsewhere has no problem that we know.
 _FAILED = "It failed in the service that it was copied from."
 
-_NUMBERS = sa.select(_leases.c.number).where(lists.among_many(_leases.c.id, "ids"))
+_NUMBERS = sa.select(_leases.c.number, _leases.c.name, _leases.c.project_id).where(
+    lists.among_many(_leases.c.id, "ids"))
 _IDS = sa.select(_leases.c.id, _leases.c.deleted_at).order_by(_leases.c.number)
 _PRESENT_SHARES = (
     sa.select(_reservations.c.lease_id, _shares.c.reservation_id, _shares.c.computehost_id,
@@ -139,8 +140,9 @@ def replace(session: Session, copy: CopiedLease) -> None:
 
 def remove(session: Session, lease_id: str) -> None:
     """Remove a lease as if it had never been here; the caller holds its row."""
-    for number in session.execute(_NUMBERS, {"ids": [lease_id]}).scalars():
-        session.record_change(kinds.LEASE, number)
+    for row in session.execute(_NUMBERS, {"ids": [lease_id]}):
+        session.record_change(
+            kinds.LEASE, row.number, uuid=lease_id, name=row.name, project=row.project_id)
     _delete_belongings(session, [lease_id])
     session.execute(_DELETE, {"ids": [lease_id]})
 

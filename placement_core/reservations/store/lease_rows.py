@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from placement_core.changes import kinds
 from placement_core.db import Session, clock, inserts, lists
 from placement_core.db.collector import no_garbage_collection
 from placement_core.reservations import records, tables
@@ -158,13 +159,17 @@ def lock(session: Session, lease_id: str) -> bool:
 
     :returns: False: there is none of that id.
     """
-    return is_id(lease_id) and bool(
-        session.execute(_LOCK, {"lease_id": lease_id}).rowcount)
+    if not is_id(lease_id) or not session.execute(_LOCK, {"lease_id": lease_id}).rowcount:
+        return False
+    session.record_change(kinds.LEASE, uuid=lease_id)
+    return True
 
 
 def lock_all(session: Session, ids: Sequence[str]) -> None:
     """Lock the rows of several leases, as ``lock`` does, also of deleted ones."""
     session.execute(_LOCK_ALL, {"ids": ids})
+    for lease_id in ids:
+        session.record_change(kinds.LEASE, uuid=lease_id)
 
 
 def is_id(text: str) -> bool:
