@@ -13,6 +13,7 @@ datasets       what is loaded: hosts, trees, devices, pools, allocations
 limits         what is loaded: projects and their limits
 leases         what is loaded: hosts of the freepool and a year of leases
 filling        loading a dataset into one side, and keeping it for the next run
+cloning        more hosts like those that were loaded
 workloads      what is asked, and what it must leave behind
 agreement      whether two answers say the same
 rows           the table of what is measured, and its floors
@@ -21,5 +22,7 @@ growth         how cost grows with the dataset: ours alone
 decisions      one enforcement decision, made in this process
 leasing        leases: what they cost among others, and how late they start; ours alone
 cells          one count over cells that are some way off, made in this process
+runs           a run, saved row by row
 report, plot   the run as lines, JSON and a picture
+page           the results in the documents
 """

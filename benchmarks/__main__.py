@@ -11,8 +11,8 @@ import pathlib
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks import (
     compare,
@@ -20,15 +20,17 @@ from benchmarks import (
     filling,
     growth,
     machine,
+    page,
     plot,
     report,
     rows,
+    runs,
     servers,
 )
-from benchmarks.bench import Bench, Growth
+from benchmarks.bench import Bench
 
 _BUILD = servers.ROOT / "build" / "bench"
-_RESULTS = pathlib.Path(__file__).parent / "results"
+_RESULTS = page.RESULTS
 _KINDS = ("postgresql", "mysql", "sqlite")
 
 
@@ -67,110 +69,174 @@ def _measure(
     peers: Mapping[str, servers.Peer],
     options: argparse.Namespace,
 ) -> bool:
-    """Run all rows on one kind of database; say whether all was met."""
+    """Run all rows on one kind of database; say whether all was measured and met."""
     server = databases.server(kind, options.build / "sqlite")
     if server is None:
         sys.exit(f"{kind}: set {databases.VARIABLES[kind]} to the URL of a server's database")
-    started = time.strftime("%Y-%m-%d %H:%M")
-    loads = [os.getloadavg()[0]]
-    version = server.version()
-    ours = servers.Ours()
-    results: list[compare.Result] = []
-    grown: list[Growth] = []
-    print(f"{version}, {servers.WORKERS} workers of {servers.OUR_THREADS} threads (others: "
-          f"{servers.THREADS}), pairs of {options.seconds:g} s turns\n{report.head()}",
+    run = _open_run(kind, server, peers, options)
+    names = [*(row.name for row in chosen), *growing]
+    print(f"{server.version()}, {servers.WORKERS} workers of {servers.OUR_THREADS} threads "
+          f"(others: {servers.THREADS}), pairs of {options.seconds:g} s turns\n{report.head()}",
           flush=True)
-    with _kept(server, options) as keeper:
+    # What was loaded stays for the run that continues this one, if it ends early.
+    keeper = filling.Keeper(server, options.build, keep=True)
+    try:
+        _run(_Saver(run, keeper, names, kind), server, chosen, growing, peers, options)
+        failed = [name for name in names if run.read(name) is None]
+        keeper.keep = options.keep or bool(failed)
+    finally:
+        keeper.close()
+    document = run.assemble(names)
+    _write(document, kind, run, options)
+    if failed:
+        print(f"{kind}: not measured: {', '.join(failed)}; --resume tries again", file=sys.stderr)
+    return not failed and all(
+        row["met"] is not False for row in [*document["rows"], *document["growth"]])
+
+
+def _open_run(
+    kind: str, server: databases.Server, peers: Mapping[str, servers.Peer],
+    options: argparse.Namespace,
+) -> runs.Run:
+    """Begin a run, or open the one that is to be continued."""
+    conditions = {
+        "commit": runs.describe_code(),
+        "database": server.version(),
+        "machine": machine.describe(),
+        **{name: peers[name].versions() if name in peers else None for name in servers.PEERS},
+        "workers": servers.WORKERS,
+        "threads": {"ours": servers.OUR_THREADS, "others": servers.THREADS},
+        "pairs": options.pairs,
+        "turn_seconds": options.seconds,
+        "budget_seconds": options.budget,
+        "clients": options.clients,
+        "rounds": options.rounds,
+        "scale": options.scale,
+    }
+    if options.resume:
         try:
-            _run(server, keeper, chosen, growing, ours, peers, options, results, grown)
-        finally:
-            # A run that ends early keeps what it measured.
-            if results or grown:
-                _write({
-                    "started": started,
-                    "database": version,
-                    "machine": machine.describe(),
-                    **{name: peers[name].versions() if name in peers else None
-                       for name in servers.PEERS},
-                    "workers": servers.WORKERS,
-                    "threads": {"ours": servers.OUR_THREADS, "others": servers.THREADS},
-                    "turn_seconds": options.seconds,
-                    "scale": options.scale,
-                    # Before and after: what else the machine had to do.
-                    "load_average": [*loads, os.getloadavg()[0]],
-                    "loading": keeper.said,
-                    **report.as_json(results, grown, started),
-                }, kind, options)
-    return all(found.met is not False for found in [*results, *grown])
+            return runs.Run.resume(options.build, kind, conditions)
+        except runs.NothingToResume as error:
+            print(f"{error}: a new one begins", file=sys.stderr)
+    return runs.Run.begin(options.build, kind, conditions)
 
 
 def _run(
+    saver: _Saver,
     server: databases.Server,
-    keeper: filling.Keeper,
     chosen: Sequence[rows.Row],
     growing: Sequence[str],
-    ours: servers.Ours,
     peers: Mapping[str, servers.Peer],
     options: argparse.Namespace,
-    results: list[compare.Result],
-    grown: list[Growth],
 ) -> None:
-    """Measure row after row; each is in ``results`` or ``grown`` once it is done."""
-    plan = compare.Plan(options.pairs, options.seconds, options.budget, options.scale)
-    arena = compare.Arena(server, keeper, options.build, ours, peers)
-    try:
+    """Measure row after row."""
+    ours = servers.Ours()
+    arena = compare.Arena(server, saver.keeper, options.build, ours, peers)
+    with contextlib.closing(arena):
         for row in chosen:
-            for result in compare.run(arena, row, options.clients, plan):
-                results.append(result)
-                print(report.line(result), flush=True)
-                if result.ratios:
-                    print(report.pairs(result), flush=True)
-    finally:
-        arena.close()
+            saver.measure(row.name, lambda row=row: _compare(arena, row, options))
     bench = Bench(
-        server, keeper, options.build, ours, options.scale, options.seconds)
-    try:
+        server, saver.keeper, options.build, ours, options.scale, options.seconds)
+    with contextlib.closing(bench):
         for name in growing:
-            grown.append(growth.measure(name, bench, options.rounds))
-            print(report.growth_line(grown[-1]), flush=True)
-    finally:
-        bench.close()
-    for text in keeper.said:
-        print(text)
+            saver.measure(name, lambda name=name: _grow(bench, name, options))
+
+
+def _compare(
+    arena: compare.Arena, row: rows.Row, options: argparse.Namespace
+) -> runs.Document:
+    """Measure a row at each of its concurrencies."""
+    plan = compare.Plan(options.pairs, options.seconds, options.budget, options.scale)
+    measured = []
+    try:
+        for result in compare.run(arena, row, options.clients, plan):
+            measured.append(report.render_row(result))
+            print(report.line(result), flush=True)
+            if result.ratios:
+                print(report.pairs(result), flush=True)
+    except BaseException:
+        # The next row is not measured with what is left of this one.
+        arena.close()
+        raise
+    return {"rows": measured, "growth": []}
+
+
+def _grow(bench: Bench, name: str, options: argparse.Namespace) -> runs.Document:
+    """Measure how something grows."""
+    grown = growth.measure(name, bench, options.rounds)
+    print(report.growth_line(grown), flush=True)
+    return {"rows": [], "growth": [report.render_growth(grown)]}
+
+
+class _Saver:
+    """Saves each row once it is measured, and says how far the run has come.
+
+    :ivar keeper: of the datasets.
+    """
+
+    def __init__(
+        self, run: runs.Run, keeper: filling.Keeper, names: Sequence[str], kind: str
+    ) -> None:
+        """Take a run of which some rows may be measured already.
+
+        :param names: of all rows.
+        """
+        self.keeper = keeper
+        self._run = run
+        self._names = names
+        self._kind = kind
+        self._seconds = {name: part["seconds"] for name in names if (part := run.read(name))}
+        published = _RESULTS / f"{kind}.json"
+        self._before: dict[str, float] = (
+            json.loads(published.read_text()).get("seconds", {}) if published.exists() else {})
+        self._print_progress()
+
+    def measure(self, name: str, measure: Callable[[], runs.Document]) -> None:
+        """Measure a row, unless it is measured already; one that fails is left out."""
+        if name in self._seconds:
+            return
+        started, load = time.monotonic(), os.getloadavg()[0]
+        self.keeper.said.clear()
+        try:
+            row = measure()
+        except Exception:  # noqa: BLE001 - other rows may be measured still
+            print(f"{name} failed:", file=sys.stderr)
+            traceback.print_exc()
+            return
+        self._seconds[name] = time.monotonic() - started
+        self._run.save(name, {
+            **row, "seconds": self._seconds[name], "loading": list(self.keeper.said),
+            # Before and after: what else the machine had to do.
+            "load_average": [load, os.getloadavg()[0]]})
+        for text in self.keeper.said:
+            print(text)
+        self._print_progress()
+
+    def _print_progress(self) -> None:
+        print(f"{self._kind} "
+              f"{runs.describe_progress(self._names, self._seconds, self._before)}",
+              file=sys.stderr, flush=True)
 
 
 def _write(
-    document: dict[str, Any],
-    kind: str,
-    options: argparse.Namespace,
+    document: runs.Document, kind: str, run: runs.Run, options: argparse.Namespace
 ) -> None:
-    options.results.mkdir(parents=True, exist_ok=True)
-    name = options.results / (f"{kind}-{options.name}" if options.name else kind)
-    path = name.with_name(name.name + ".json")
-    if options.add and path.exists():
-        before = json.loads(path.read_text())
-        for peer in servers.PEERS:
-            document[peer] = document[peer] or before.get(peer)
-        for part in ("rows", "growth"):
-            again = {found["name"] for found in document[part]}
-            document[part] = [
-                *(found for found in before[part] if found["name"] not in again),
-                *document[part]]
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    """Write the results, and a picture of them.
+
+    Those that the page cannot be made of stay with the run, unless a folder is named.
+    """
+    faults = page.list_faults(document)
+    folder = options.results or (run.folder if faults else _RESULTS)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (f"{kind}-{options.name}.json" if options.name else f"{kind}.json")
+    runs.write(path, document)
     print(f"written: {path.name}")
-    picture = name.with_name(name.name + ".svg")
+    if faults and not options.results:
+        print(f"{kind}: no results for the page: {'; '.join(faults)}", file=sys.stderr)
+    picture = path.with_suffix(".svg")
     title = f"placement-core, OpenStack Placement and Keystone on {document['database']}"
     if plot.draw(document["rows"], title, picture):
         print(f"drawn: {picture.name}")
-
-
-@contextlib.contextmanager
-def _kept(server: databases.Server, options: argparse.Namespace) -> Iterator[filling.Keeper]:
-    keeper = filling.Keeper(server, options.build, keep=options.keep)
-    try:
-        yield keeper
-    finally:
-        keeper.close()
 
 
 def _present() -> list[str]:
@@ -206,9 +272,11 @@ def _parser() -> argparse.ArgumentParser:
             help=f"interpreter of an environment that has {peer.package.partition('==')[0]}, "
             "instead of installing it")
     add("--build", type=_absolute, default=_BUILD, help="where logs and SQLite files go")
-    add("--results", type=pathlib.Path, default=_RESULTS, help="where JSON and plot go")
-    add("--add", action="store_true",
-        help="keep what an earlier run wrote of other rows")
+    add("--results", type=pathlib.Path,
+        help="where JSON and plot go (default: benchmarks/results if all rows are measured, else "
+        "the folder of the run)")
+    add("--resume", action="store_true",
+        help="continue the last run of the same commit and options: measure what it lacks")
     add("--name", help="in the name of the written files, behind the kind of database")
     return parser
 

@@ -61,7 +61,10 @@ class Measure:
 
 
 class Bench:
-    """Services of ours on copies of datasets of several sizes."""
+    """Services of ours on copies of datasets of several sizes.
+
+    :ivar starts: medians of cold starts, once they were measured.
+    """
 
     def __init__(
         self,
@@ -83,6 +86,7 @@ class Bench:
         self._ours = ours
         self._scale = scale
         self.turn_seconds = turn_seconds
+        self.starts: Mapping[str, float] | None = None
         self._open = contextlib.ExitStack()
         self._lessors: dict[str, tuple[client.Target, leases.Dataset]] = {}
 

@@ -114,6 +114,9 @@ class Arena:
     ) -> list[client.Target]:
         """Return ours and, if there is one, the peer, with this dataset in them."""
         setting = (dataset, workers, peer)
+        if self._setting and setting == (*self._setting[:2], None):
+            # The peer, which has nothing to do then, is not worth a restart of ours.
+            return self._targets[:1]
         if setting != self._setting:
             self.close()
             sides = [self._ours]

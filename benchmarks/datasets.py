@@ -7,6 +7,7 @@ All uuids are made from names, so that both sides, and two runs, have the same.
 from __future__ import annotations
 
 import dataclasses
+import math
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,8 @@ _NAMESPACE = uuid.UUID("9d0c2d2c-5f0f-4a51-9a1e-51b6d5f2a1c7")
 RACKS = 40
 ZONES = 3
 DEVICES = 8
+#: A host has what the one so many before has: racks, zones and traits come in turn.
+PERIOD = math.lcm(RACKS, ZONES, 2)
 #: What a claim takes from a flat host.
 CLAIM = {"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 10}
 #: Half of the allocations belong to the first, the rest to the others in equal parts.
@@ -111,7 +114,11 @@ class Dataset:
         if self.shape == "pool":
             yield [_pool()]
         for number in range(self.hosts):
-            yield _SHAPES[self.shape](number)
+            yield self.unit(number)
+
+    def unit(self, number: int) -> list[Provider]:
+        """Return the providers of a host, from the root down."""
+        return _SHAPES[self.shape](number)
 
     def claims(self) -> Iterator[Claim]:
         """Yield what is allocated."""

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from benchmarks import client, databases, datasets, leases, limits, servers
+from benchmarks import client, cloning, databases, datasets, leases, limits, servers
 from placement_core.http.leases_api import representations
 
 _Item = TypeVar("_Item")
@@ -35,17 +35,17 @@ class Keeper:
     """The databases that hold loaded datasets.
 
     :ivar said: what to say of how a dataset came in, beside its numbers.
+    :ivar keep: whether loaded datasets stay for the next run.
     """
 
     def __init__(self, server: databases.Server, folder: pathlib.Path, *, keep: bool) -> None:
         """Use the databases of earlier runs.
 
         :param folder: where notes and logs go.
-        :param keep: whether loaded datasets stay for the next run.
         """
         self._server = server
         self._folder = folder
-        self._keep = keep
+        self.keep = keep
         self._note = folder / f"kept-{server.kind}.json"
         self._kept: dict[str, str] = (
             json.loads(self._note.read_text()) if self._note.exists() else {})
@@ -68,14 +68,14 @@ class Keeper:
         if self._kept.get(name) == made_by and self._server.exists(name):
             return name
         self._forget(name)
-        is_first = dataset == dataset.empty
-        if not is_first:
+        origin = _find_origin(dataset)
+        if origin is not None:
             # Its tables are there already.
-            self._server.copy(self._loaded(side, dataset.empty), name)
+            self._server.copy(self._loaded(side, origin), name)
         started = time.monotonic()
         clients = side.loading_clients(self._server.kind)
         folder = self._folder / f"{side.name}-loading"
-        if is_first:
+        if origin is None:
             self._server.make(name)
             side.sync(name, self._server, folder)
         if isinstance(dataset, limits.Dataset):
@@ -87,9 +87,12 @@ class Keeper:
             leases.insert(self._server, name, dataset.leases())
             leases.write_texts(self._server, name)
             way += " and by SQL"
-        elif is_first:
+        elif origin is None:
             way = self._over_http(
                 side, name, folder, lambda target: load(target, dataset, clients))
+        elif dataset == dataset.empty:
+            cloning.clone_hosts(self._server, name, dataset)
+            way = "by SQL"
         elif isinstance(side, servers.Upstream):
             insert(self._server, name, dataset)
             way = "by SQL"
@@ -117,7 +120,7 @@ class Keeper:
         """Drop the databases that nobody wants to find again."""
         for name in self._copies:
             self._server.drop(name)
-        if not self._keep:
+        if not self.keep:
             for name in list(self._kept):
                 self._forget(name)
 
@@ -130,11 +133,20 @@ class Keeper:
         self._note.write_text(json.dumps(self._kept, indent=1))
 
 
+def _find_origin(dataset: Dataset) -> Dataset | None:
+    """Return the dataset that another one is made from; None: it is loaded from nothing."""
+    if dataset != dataset.empty:
+        return dataset.empty
+    if isinstance(dataset, datasets.Dataset) and dataset.hosts > datasets.PERIOD:
+        return dataclasses.replace(dataset, hosts=datasets.PERIOD)
+    return None
+
+
 def _fingerprint(side: servers.Side, dataset: Dataset) -> str:
     made_in = {limits.Dataset: [limits], leases.Dataset: [leases, representations]}.get(
         type(dataset), [])
     code = b"".join(
-        pathlib.Path(module.__file__).read_bytes() for module in [*made_in, datasets])
+        pathlib.Path(module.__file__).read_bytes() for module in [*made_in, datasets, cloning])
     return hashlib.sha256(code + side.fingerprint().encode()).hexdigest()
 
 

@@ -23,6 +23,7 @@ from benchmarks import (
     room,
     rows,
     servers,
+    workloads,
 )
 from benchmarks.bench import Bench, Found, Growth, Measure
 
@@ -31,6 +32,7 @@ _LIMITS = (f"[limits]\nenforcement_model = tree\n\n"
            f"[quota]\nservice_type = {limits.SERVICE}\nregion = {limits.REGION}\n")
 _BY_PLACEMENT = "count_usage_from_placement = true\n"
 _GUARDS = {guard: f"{_LIMITS}{_BY_PLACEMENT}guard = {guard}\n" for guard in ("off", "enforce")}
+_AUDITS = {"off": "", "on": "[audit]\nenabled = true\n"}
 #: As in the rows about claims.
 _CLAIMERS = (8, 32)
 #: So many turns until every worker has seen claims of most projects.
@@ -78,24 +80,32 @@ def start(bench: Bench, rounds: int) -> Found:
     Starting the process takes longer than loading 10,000 hosts, and as long whatever
     the dataset: it would hide what grows, so it is not part of the ratio.
     """
-    sizes = {"10k": bench.dataset(10_000), "100k": bench.dataset(100_000)}
-    copies = {size: bench.copy(dataset) for size, dataset in sizes.items()}
-    seconds: dict[str, list[float]] = {size: [] for size in sizes}
-    for _ in range(rounds):
-        for size, database in copies.items():
-            with bench.serving(database) as served:
-                served.settle()
-                started = time.monotonic()
-                served.target.must("GET", "/allocation_candidates?resources=VCPU:1&limit=1")
-                seconds[size].append(time.monotonic() - started)
-    medians = {f"seconds_{size}": statistics.median(found) for size, found in seconds.items()}
+    medians = _time_starts(bench, rounds)
     return medians["seconds_100k"] / medians["seconds_10k"], medians
 
 
 def start_seconds(bench: Bench, rounds: int) -> Found:
     """The same in seconds, at 100,000 hosts."""
-    _, medians = start(bench, rounds)
+    medians = _time_starts(bench, rounds)
     return medians["seconds_100k"], medians
+
+
+def _time_starts(bench: Bench, rounds: int) -> Mapping[str, float]:
+    """Let workers load the index; two rows show it, so it is measured once."""
+    if bench.starts is None:
+        sizes = {"10k": bench.dataset(10_000), "100k": bench.dataset(100_000)}
+        copies = {size: bench.copy(dataset) for size, dataset in sizes.items()}
+        seconds: dict[str, list[float]] = {size: [] for size in sizes}
+        for _ in range(rounds):
+            for size, database in copies.items():
+                with bench.serving(database) as served:
+                    served.settle()
+                    started = time.monotonic()
+                    served.target.must("GET", "/allocation_candidates?resources=VCPU:1&limit=1")
+                    seconds[size].append(time.monotonic() - started)
+        bench.starts = {f"seconds_{size}": statistics.median(found)
+                        for size, found in seconds.items()}
+    return bench.starts
 
 
 def change_work(bench: Bench, rounds: int) -> Found:
@@ -235,15 +245,45 @@ def _guarded(bench: Bench, dataset: limits.Dataset, rounds: int) -> Found:
 
     :returns: the larger of the ratios with few clients and with many.
     """
-    workload = rows.guarded(dataset)
+    medians = _take_turns(
+        bench, dataset, rows.guarded(dataset), _GUARDS, rounds,
+        check=lambda targets: _check_guards(targets, dataset))
+    return max(medians[f"ratio_{clients}"] for clients in _CLAIMERS), medians
+
+
+def audit(bench: Bench, rounds: int) -> Found:
+    """Claims on 1,000 hosts: who made them is recorded, against not.
+
+    :returns: the larger of the ratios of processor time with few clients and with many.
+    """
+    dataset = bench.dataset(1000)
+    medians = _take_turns(
+        bench, dataset, rows.with_allocations(dataset)["claims"], _AUDITS, rounds,
+        check=_check_audits)
+    return max(medians[f"on_together_ms_{clients}"] / medians[f"off_together_ms_{clients}"]
+               for clients in _CLAIMERS), medians
+
+
+def _take_turns(
+    bench: Bench, dataset: filling.Dataset, workload: workloads.Workload,
+    settings_of: Mapping[str, str], rounds: int, *,
+    check: Callable[[Mapping[str, client.Target]], None],
+) -> dict[str, float]:
+    """Let two services of different settings take turns at claims.
+
+    :param settings_of: {name: settings}; the second one's cost is compared to the first one's.
+    :param check: sees that the settings make a difference.
+    :returns: medians by name and number of clients; ``ratio_``: of the rates.
+    """
+    first, second = settings_of
     found: dict[str, list[float]] = collections.defaultdict(list)
     with contextlib.ExitStack() as stack:
-        databases_of = {guard: bench.copy(dataset, f"_{guard}") for guard in _GUARDS}
+        databases_of = {name: bench.copy(dataset, f"_{name}") for name in settings_of}
         turns = {
-            guard: stack.enter_context(bench.serving(
-                databases_of[guard], workers=servers.WORKERS, settings=settings)).target
-            for guard, settings in _GUARDS.items()}
-        _check_guards(turns, dataset)
+            name: stack.enter_context(bench.serving(
+                databases_of[name], workers=servers.WORKERS, settings=settings)).target
+            for name, settings in settings_of.items()}
+        check(turns)
         for target in turns.values():
             # Workers learn what binds each project when it first claims.
             workload.measure(target, min(_CLAIMERS), _WARM_TURNS * bench.turn_seconds)
@@ -253,17 +293,26 @@ def _guarded(bench: Bench, dataset: limits.Dataset, rounds: int) -> Found:
             order = list(turns) if number % 2 else list(reversed(turns))
             for clients in _CLAIMERS:
                 rates = {}
-                for guard in order:
-                    measured = workload.measure(turns[guard], clients, bench.turn_seconds)
+                for name in order:
+                    measured = workload.measure(turns[name], clients, bench.turn_seconds)
                     if measured.problems:
-                        raise RuntimeError(f"guard = {guard}: {measured.problems}")
-                    rates[guard] = measured.rate
-                    found[f"{guard}_per_second_{clients}"].append(measured.rate)
-                    for part, milliseconds in measured.cpu_ms.items():
-                        found[f"{guard}_{part}_ms_{clients}"].append(milliseconds)
-                found[f"ratio_{clients}"].append(rates["off"] / rates["enforce"])
-    medians = {name: statistics.median(values) for name, values in found.items()}
-    return max(medians[f"ratio_{clients}"] for clients in _CLAIMERS), medians
+                        raise RuntimeError(f"{name}: {measured.problems}")
+                    rates[name] = measured.rate
+                    found[f"{name}_per_second_{clients}"].append(measured.rate)
+                    together = sum(measured.cpu_ms.values())
+                    for part, milliseconds in {**measured.cpu_ms, "together": together}.items():
+                        found[f"{name}_{part}_ms_{clients}"].append(milliseconds)
+                found[f"ratio_{clients}"].append(rates[first] / rates[second])
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def _check_audits(targets: Mapping[str, client.Target]) -> None:
+    """See that only one of them records who wrote."""
+    for name, target in targets.items():
+        target.must("PUT", "/traits/CUSTOM_RECORDED")
+        recorded = bool(target.at(None).must("GET", "/capacity/v1/audit")["entries"])
+        if recorded != (name == "on"):
+            raise RuntimeError(f"audit {name}: something was recorded: {recorded}")
 
 
 def _check_guards(targets: Mapping[str, client.Target], dataset: limits.Dataset) -> None:
@@ -369,11 +418,11 @@ MEASURES: Mapping[str, Measure] = {
     "growth-start": Measure(
         "cold start: the first candidates of a new worker, 100,000 / 10,000 hosts",
         12, 5, start),
-    "growth-memory": Measure(
-        "resident memory of a worker at 100,000 hosts, MiB", 350, 10, memory),
     "growth-start-seconds": Measure(
         "cold start: the first candidates of a new worker, 100,000 hosts, seconds", 5, 5,
         start_seconds),
+    "growth-memory": Measure(
+        "resident memory of a worker at 100,000 hosts, MiB", 350, 10, memory),
     "growth-change-work": Measure(
         "a change seen by another worker, 100,000 hosts, ms of processor", 5, 3, change_work),
     "growth-allocations": Measure(
@@ -395,6 +444,8 @@ MEASURES: Mapping[str, Measure] = {
     "growth-guard-one-tree": Measure(
         "PUT /allocations, one tree of 3 levels, guard = off / enforce", None, 5,
         guard_of_one_tree),
+    "growth-audit": Measure(
+        "PUT /allocations, audit = on / off, ms of processor", 1.05, 5, audit),
     "growth-cells": Measure(
         "a count over 20 cells (legacy_cell), all / the slowest alone", 2, 30, count_in_cells),
     "growth-quota-all": Measure(

@@ -24,16 +24,40 @@ END = "<!-- end -->"
 
 #: Rows that the committed results lack: the page says so of each. A row leaves this
 #: set with the commit that brings its numbers; a test sees to that.
-AWAITED: frozenset[str] = frozenset()
+AWAITED: frozenset[str] = frozenset({"growth-audit"})
 NOT_YET = "not measured yet"
 
 Document = Mapping[str, Any]
 
 
 def main() -> int:
-    """Write the page."""
-    PAGE.write_text(with_results(PAGE.read_text(), load()))
+    """Write the page; return 1 if the results are not of one complete run on each database."""
+    documents = load()
+    faults = [f"{document['database']}: {fault}"
+              for document in documents for fault in list_faults(document)]
+    if faults:
+        print("\n".join(faults), file=sys.stderr)
+        return 1
+    PAGE.write_text(with_results(PAGE.read_text(), documents))
     return 0
+
+
+def list_faults(document: Document) -> list[str]:
+    """Return why a page cannot be made of the results on a database; empty: it can."""
+    faults = []
+    if "commit" not in document:
+        faults.append("the results do not say of which commit they are, as those of one run do")
+    if document.get("scale", 1) != 1:
+        faults.append(f"measured at scale {document['scale']:g}")
+    measured = {*((row["name"], row["clients"]) for row in document["rows"]),
+                *(row["name"] for row in document["growth"])}
+    missing = [f"{row.name} ({clients} clients)" for row in rows.ROWS for clients in row.clients
+               if row.name not in AWAITED and (row.name, clients) not in measured]
+    missing += [name for name in growth.MEASURES
+                if name not in AWAITED and name not in measured]
+    if missing:
+        faults.append(f"not measured: {', '.join(missing)}")
+    return faults
 
 
 def load() -> list[Document]:
@@ -66,6 +90,9 @@ def _results(documents: Sequence[Document]) -> Iterator[str]:
     yield (f"Machine: {machine['cores']} cores ({machine['processor']}), "
            f"{machine['memory_gib']:g} GiB, {machine['system']}, Python {machine['python']}; "
            f"{', '.join(f'{name} {version}' for name, version in packages.items())}.")
+    for document in documents:
+        if "commit" in document:
+            yield f"{document['database']}: commit {document['commit']}, {document['started']}."
     for peer in servers.PEERS:
         versions = documents[0].get(peer) or {}
         if versions:

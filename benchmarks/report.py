@@ -63,19 +63,13 @@ def growth_line(found: Growth) -> str:
     return f"{found.name:24s} {found.value:8.2f}{bound}\n    {found.title}: {detail}"
 
 
-def as_json(
-    results: Sequence[compare.Result], grown: Sequence[Growth], started: str
-) -> dict[str, object]:
-    """Return everything that was measured.
-
-    :param started: when the run was; it stands in every row.
-    """
-    return {"rows": [{**_row(result), "started": started} for result in results],
-            "growth": [{**dataclasses.asdict(found), "met": found.met, "started": started}
-                       for found in grown]}
+def render_growth(found: Growth) -> dict[str, object]:
+    """Return everything that was measured of how cost grows."""
+    return {**dataclasses.asdict(found), "met": found.met}
 
 
-def _row(result: compare.Result) -> dict[str, object]:
+def render_row(result: compare.Result) -> dict[str, object]:
+    """Return everything that was measured of a row at one concurrency."""
     return {
         "name": result.row.name,
         "title": result.row.title,

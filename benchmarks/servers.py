@@ -119,7 +119,8 @@ class Side:
 
     def _environment(self, folder: pathlib.Path) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
-        return {**kept, "OS_PLACEMENT_CONFIG_DIR": str(folder)}
+        # Without the folder in its path, each process knows the entry points that others read.
+        return {**kept, "OS_PLACEMENT_CONFIG_DIR": str(folder), "PYTHONSAFEPATH": "1"}
 
     def _run(self, command: Sequence[str], folder: pathlib.Path) -> None:
         done = subprocess.run(

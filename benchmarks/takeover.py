@@ -18,14 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import sqlalchemy as sa
-
-from placement_core.takeover import keystone, placement
-from tests import blazar_databases, blazar_rows, keystone_database
+from placement_core.takeover import keystone
+from tests import blazar_databases, blazar_rows, keystone_database, placement_database
+from tests.placement_database import make_uuid
 
 _MIB = 1024
 _DOMAINS = 10
@@ -111,7 +109,7 @@ def make_placement(path: pathlib.Path, scale: float = 1.0) -> str:
         "resource_classes": list(enumerate(_CLASSES)),
         "traits": [(number, f"CUSTOM_{number}") for number in range(_TRAITS)],
         "resource_providers": [
-            (number, _make_uuid("provider", number), f"host-{number}", 3, number, None)
+            (number, make_uuid("provider", number), f"host-{number}", 3, number, None)
             for number in range(1, providers + 1)],
         "inventories": [
             (provider, number, total, 0, 1, total, 1, 1.0)
@@ -124,28 +122,16 @@ def make_placement(path: pathlib.Path, scale: float = 1.0) -> str:
         "users": [(1, "user")],
         "consumer_types": [(1, "INSTANCE")],
         "consumers": [
-            (number, _make_uuid("consumer", number), number % 100 + 1, 1, 1, 1)
+            (number, make_uuid("consumer", number), number % 100 + 1, 1, 1, 1)
             for number in range(consumers)],
         "allocations": [
-            (_make_uuid("consumer", number), leased + 1 + number % (providers - leased), class_,
+            (make_uuid("consumer", number), leased + 1 + number % (providers - leased), class_,
              used)
             for number in range(consumers) for class_, (_, used) in enumerate(_CLASSES.values())]}
     rows["resource_providers"] += [
-        (providers + number, _make_uuid("child", number), f"blazar_host-{number}", 0, number,
+        (providers + number, make_uuid("child", number), f"blazar_host-{number}", 0, number,
          number) for number in range(1, leased + 1)]
-    engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.NullPool)
-    with engine.begin() as connection:
-        connection.execute(sa.text("CREATE TABLE alembic_version (version_num TEXT)"))
-        connection.execute(sa.text("INSERT INTO alembic_version VALUES (:version)"),
-                           [{"version": version} for version in placement.SCHEMA])
-        for table in placement.TABLES:
-            names = [column.name for column in table.c]
-            connection.exec_driver_sql(f"CREATE TABLE {table.name} ({', '.join(names)})")
-            if rows.get(table.name):
-                marks = ", ".join("?" * len(names))
-                connection.exec_driver_sql(
-                    f"INSERT INTO {table.name} VALUES ({marks})", rows[table.name])
-    return f"sqlite:///{path}"
+    return placement_database.make(path, rows)
 
 
 def make_blazar(scale: float = 1.0) -> str:
@@ -162,10 +148,6 @@ def make_blazar(scale: float = 1.0) -> str:
         for number in range(round(_LEASES * scale))))
     source.dispose()
     return url
-
-
-def _make_uuid(kind: str, number: int) -> str:
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {number}"))
 
 
 def _run(command: Sequence[str], connection: str) -> Cost:
