@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from keystoneauth1 import adapter
+from keystoneauth1 import adapter, exceptions as keystone_exceptions
 from osc_lib import exceptions
 
 SERVICE_TYPE = "capacity"
 
-_FORBIDDEN = 403
+#: The statuses of a service, or of a proxy before it, that is away for a while.
+_AWAY = (502, 503, 504)
+#: After how many seconds to ask again where nobody says.
+_RETRY_SECONDS = 2
+#: For how much longer than the service may wait its answer may take.
+_ANSWER_SECONDS = 30
+
+
+class Poll(NamedTuple):
+    """An answer that may have been waited for.
+
+    :ivar retry_after_seconds: when to ask again; 0: at once.
+    """
+
+    document: dict[str, Any]
+    retry_after_seconds: int
 
 
 class Client:
@@ -34,8 +49,26 @@ class Client:
         :param query: what is None is left out.
         :raises exceptions.CommandError: the service refuses; with its own words.
         """
-        parameters = {name: value for name, value in (query or {}).items() if value is not None}
-        return _read(self._capacity.get(path, params=parameters, raise_exc=False))
+        return _read(self._capacity.get(path, params=_drop_none(query or {}), raise_exc=False))
+
+    def poll(self, path: str, query: Mapping[str, object], *, wait_seconds: int) -> Poll:
+        """Return the document at a path, for which the service waits until there is news.
+
+        :param query: what is None is left out.
+        :param wait_seconds: for how long it waits at most; 0: not at all.
+        :raises Unavailable: the service, or Keystone, is away for a while.
+        :raises exceptions.CommandError: the service refuses; with its own words.
+        """
+        try:
+            response = self._capacity.get(
+                path, params=_drop_none({**query, "wait": wait_seconds or None}),
+                raise_exc=False, timeout=wait_seconds + _ANSWER_SECONDS)
+        except keystone_exceptions.RetriableConnectionFailure as error:
+            # The rest repeats the URL, with the query.
+            raise Unavailable(str(error).partition(": ")[0], _RETRY_SECONDS) from error
+        except keystone_exceptions.HttpServerError as error:
+            raise Unavailable(f"Keystone: {error}", _RETRY_SECONDS) from error
+        return Poll(_read(response), _parse_retry_after(response, default=0))
 
     def ask(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         """Return the answer to a question that a body holds.
@@ -58,17 +91,46 @@ class Refused(exceptions.CommandError):
         self.document = document
 
 
+class Unavailable(exceptions.CommandError):
+    """The service, Keystone, or the network in between is away for a while.
+
+    :ivar retry_after_seconds: when to ask again.
+    """
+
+    def __init__(self, reason: str, retry_after_seconds: int) -> None:
+        super().__init__(reason)
+        self.retry_after_seconds = retry_after_seconds
+
+
+def _drop_none(query: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in query.items() if value is not None}
+
+
+def _parse_retry_after(response: Any, *, default: int) -> int:
+    """Return the seconds of the header; a proxy may send a date, for which the default stands."""
+    text = response.headers.get("Retry-After", "")
+    return int(text) if text.isascii() and text.isdecimal() else default
+
+
 def _read(response: Any) -> dict[str, Any]:
     try:
         document = response.json()
     except ValueError:
         document = None
+    is_away = response.status_code in _AWAY
     if not isinstance(document, dict):
-        raise exceptions.CommandError(
-            f"{response.url} is no capacity API: it answers {response.status_code} without a "
-            "JSON document")
+        if not is_away:
+            raise exceptions.CommandError(
+                f"{response.url} is no capacity API: it answers {response.status_code} without a "
+                "JSON document")
+        # A proxy says so.
+        document = {}
     if response.ok:
         return document
     error = (document.get("errors") or [document])[0]
     reason = error.get("detail") or error.get("message") or error.get("title") or response.reason
-    raise Refused(response.status_code, error, " ".join(str(reason).split()))
+    line = " ".join(str(reason).split())
+    if is_away:
+        raise Unavailable(f"{line} (HTTP {response.status_code})",
+                          _parse_retry_after(response, default=_RETRY_SECONDS))
+    raise Refused(response.status_code, error, line)

@@ -19,7 +19,23 @@ UNLIMITED = "unlimited"
 _BAR = 20
 
 
-class Lister(command.Lister):
+class Command(command.Command):
+    """A command that asks the capacity API."""
+
+    def say(self, line: str) -> None:
+        """Print a sentence beside the answer, which programs may read."""
+        print(line, file=self.app.stderr, flush=True)
+
+    @property
+    def capacity(self) -> Client:
+        """Return the client of the capacity API."""
+        # The client makes an attribute of each plugin.
+        manager: Any = self.app.client_manager
+        client: Client = manager.capacity
+        return client
+
+
+class Lister(Command, command.Lister):
     """Prints rows; in place of an empty table it says what is empty.
 
     :ivar empty: the sentence for that.
@@ -42,18 +58,6 @@ class Lister(command.Lister):
             print(self.empty, file=self.app.stdout)
             return 0
         return super().produce_output(parsed_args, column_names, rows)
-
-    def say(self, line: str) -> None:
-        """Print a sentence beside the rows, which programs may read."""
-        print(line, file=self.app.stderr)
-
-    @property
-    def capacity(self) -> Client:
-        """Return the client of the capacity API."""
-        # The client makes an attribute of each plugin.
-        manager: Any = self.app.client_manager
-        client: Client = manager.capacity
-        return client
 
 
 def format_amount(amount: int | None) -> str | int | None:
