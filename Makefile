@@ -14,12 +14,13 @@ NOVA_ARGS ?=
 OLDEST_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
+MIRROR_ARGS ?=
 FUZZ_ARGS ?= --seconds 600
 FAULTS_ARGS ?=
 
 .DEFAULT_GOAL = help
 
-.PHONY: help serve shell test test-nova test-oldest test-faults test-engines lint soak fuzz bench docs releasenotes samples clean
+.PHONY: help serve shell test test-nova test-oldest test-faults test-engines lint soak fuzz bench docs releasenotes samples screenshots clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,6 +30,7 @@ serve: $(VENV)/installed ## serve on 127.0.0.1:8778 with a database in placement
 	OS_PLACEMENT_DATABASE__CONNECTION="$${OS_PLACEMENT_DATABASE__CONNECTION:-sqlite:///$(CURDIR)/placement.sqlite}" \
 	OS_API__AUTH_STRATEGY="$${OS_API__AUTH_STRATEGY:-noauth2}" \
 	OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT="$${OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT:-true}" \
+	OS_DASHBOARD__ENABLED="$${OS_DASHBOARD__ENABLED:-true}" \
 	$(BIN)/placement-core serve --bind $(SERVE_BIND) $(if $(WORKERS),--workers $(WORKERS))
 
 shell: $(VENV)/installed ## a shell that has the placement-core command
@@ -47,8 +49,9 @@ test-oldest: $(VENV)/installed-test ## test with the oldest dependencies that se
 lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 	$(BIN)/python -m tests.run lint
 
-soak: $(VENV)/installed-test ## managers die, twenty times; fuzz; an hour of faults
+soak: $(VENV)/installed-test ## managers die, twenty times; fifty runs of mirrors; fuzz; an hour of faults
 	$(BIN)/python -m tests.soak $(SOAK_ARGS)
+	$(BIN)/python -m tests.mirrors $(MIRROR_ARGS)
 	$(BIN)/python -m tests.fuzz.contract $(FUZZ_ARGS)
 	$(BIN)/python -m tests.faults --seconds 900
 
@@ -77,6 +80,9 @@ samples: $(VENV)/installed-test ## write anew what is made from the code: sample
 	$(BIN)/python -m doc.samples
 	$(BIN)/python -m tests.access
 
+screenshots: $(VENV)/installed-test ## take the pictures of the dashboard in the documents
+	$(BIN)/python -m doc.screenshots
+
 clean: ## remove what was made, the database of "make serve" too
 	rm -rf $(VENV) build .stestr .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info
 	rm -f placement.sqlite placement.sqlite-shm placement.sqlite-wal
@@ -88,7 +94,7 @@ $(BIN)/python:
 
 $(VENV)/installed: setup.cfg setup.py pyproject.toml | $(BIN)/python
 	@echo "Installing placement-core, and what it needs, into $(VENV):"
-	$(BIN)/python -m pip install --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dashboard]'
 	@touch $@
 
 $(VENV)/installed-test: setup.cfg setup.py pyproject.toml | $(BIN)/python

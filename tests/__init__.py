@@ -5,9 +5,15 @@ Random worlds are the same in every run, so that a red run can be repeated;
 """
 
 import os
+import signal
 
 import hypothesis
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("explore", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+# A shell ignores it for what it runs in the background, and so would all processes that tests
+# start, which are to end by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

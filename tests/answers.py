@@ -10,7 +10,7 @@ import orjson
 
 from placement_core.http import openapi, probes, validation
 from placement_core.http.apis import KEYSTONE_ERROR, Api, ApisByPath
-from placement_core.http.operations import ONLY, Operation, Version
+from placement_core.http.operations import CSV, ONLY, Operation, Version
 from placement_core.http.versions import HEADER
 
 WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -54,6 +54,8 @@ class CheckedAnswers:
         self, method: str, path: str, status: int, headers: dict[str, str], body: bytes
     ) -> None:
         api = self._by_path.find(path)
+        if not api.in_openapi:
+            return  # Pages have no schema.
         version = _get_version(api, headers)
         operation = self._find(api, method, path)
         if operation is not None and operation.answers is None:
@@ -80,6 +82,8 @@ class CheckedAnswers:
         schema = answers[status]
         if schema is None or method == "HEAD":
             assert not body, f"{what}: expected no body"
+        elif headers["content-type"] == CSV:
+            assert operation.offers_csv, what
         else:
             _check_body([schema], body, what)
 

@@ -8,9 +8,17 @@ import testtools
 from placement_core.context import Context
 from tests import databases
 
+#: Several times what the longest test takes.
+_MOST_SECONDS = 1200
+
 
 class TestCase(testtools.TestCase):
     """A test that touches nothing outside its process."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        # One that hangs fails, so that those behind it run.
+        self.useFixture(fixtures.Timeout(_MOST_SECONDS, gentle=True))
 
 
 class DatabaseTestCase(TestCase):

@@ -41,6 +41,9 @@ _OPTIONS = """
 connection = sqlite:///{folder}/keystone.sqlite
 [fernet_tokens]
 key_repository = {folder}/tokens
+[token]
+# The administrator logs in once for a whole run of tests, which may take more than an hour.
+expiration = 86400
 [fernet_receipts]
 key_repository = {folder}/receipts
 [credential]

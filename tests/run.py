@@ -15,12 +15,14 @@ import re
 import subprocess
 import sys
 import time
+from concurrent import futures
 from typing import BinaryIO
 
 import subunit
 from testtools import StreamToDict
 
-from tests import databases
+from tests import databases, workers
+from tests.browser import chromium
 from tests.conformance import test_gabbi
 from tests.nova import deployment
 from tests.packages import environments
@@ -29,6 +31,7 @@ from tests.upgrades import previous_release
 ROOT = pathlib.Path(__file__).parent.parent
 SUMMARY = ROOT / "build" / "test-summary"
 _STREAMS = ROOT / ".stestr"
+_WORKERS = ROOT / "build" / "workers.yaml"
 
 CHECKS = {
     "ruff": ["ruff", "check", "."],
@@ -52,15 +55,23 @@ def main(arguments: list[str]) -> int:
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(ROOT), str(ROOT / "plugins"), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
+    # The tests start hundreds of processes, each of which would compile all that it imports.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.chdir(ROOT)
     # What the tools print goes between our lines, not before them.
     sys.stdout.reconfigure(line_buffering=True)
     SUMMARY.unlink(missing_ok=True)
-    counts: Counts = collections.Counter()
-    for name, command in CHECKS.items():
-        counts[_check(name, command)] += 1
-    if arguments != ["lint"]:
-        counts += _tests(arguments)
+    with futures.ThreadPoolExecutor() as pool:
+        # Beside the tests: mypy takes half a minute of one processor.
+        checks = {name: pool.submit(_check, name, command) for name, command in CHECKS.items()}
+        counts: Counts = collections.Counter()
+        if arguments != ["lint"]:
+            counts += _tests(arguments)
+        for name, check in checks.items():
+            counts[check.result()] += 1
+            if check.result() == "failed":
+                # What it printed is far above by then.
+                print(f"failed: {name}")
     line = f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped"
     SUMMARY.parent.mkdir(exist_ok=True)
     SUMMARY.write_text(line + "\n")
@@ -72,14 +83,18 @@ def _check(name: str, command: list[str]) -> str:
     started = time.monotonic()
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     outcome = "failed" if done.returncode else "passed"
-    print(f"{name}: {outcome} ({time.monotonic() - started:.0f} s)")
-    if done.returncode:
-        print(done.stdout)
+    said = f"\n{done.stdout}" if done.returncode else ""
+    # In one piece: others print, too.
+    print(f"{name}: {outcome} ({time.monotonic() - started:.0f} s){said}\n", end="")
     return outcome
 
 
 def _tests(arguments: list[str]) -> Counts:
     before = _last_stream()
+    if not arguments:
+        # One more than processors: plays, races and outages wait for most of their time.
+        workers.write_file(_WORKERS, (os.cpu_count() or 1) + 1)
+        arguments = [f"--worker-file={_WORKERS}"]
     code = subprocess.run(["stestr", "run", *arguments]).returncode
     after = _last_stream()
     if after == before:
@@ -150,6 +165,9 @@ def _extent() -> str:
     no_nova = deployment.missing()
     if no_nova is not None:
         missing.append(f"leases in a real nova, which needs {no_nova}")
+    no_browser = chromium.find_missing()
+    if no_browser is not None:
+        missing.append(f"the dashboard in a browser, which needs {no_browser}")
     missing += [
         "Python {}.{}".format(*version)
         for version in (environments.OLDEST_PYTHON, environments.NEWEST_PYTHON)

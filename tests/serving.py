@@ -121,6 +121,8 @@ class Service(fixtures.Fixture):
         return {
             **kept,
             "PYTHONPATH": os.pathsep.join([str(root), str(root / "plugins")]),
+            # Workers would have our folder in their path, and read all entry points anew.
+            "PYTHONSAFEPATH": "1",
             # The machine's own placement.conf is none of our business.
             "OS_PLACEMENT_CONFIG_DIR": folder,
             "OS_API__AUTH_STRATEGY": "noauth2",

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import fixtures
@@ -23,10 +23,12 @@ import fixtures
 from placement_core.shadow import control, server, state
 from placement_core.shadow.modes import Side
 from placement_core.shadow.reports import Report
-from tests import placement_service, serving
+from tests import databases, placement_service, serving
 
 _ROOT = pathlib.Path(__file__).parents[1]
 _PATIENCE_SECONDS = 60
+#: The kind of our database.
+_KIND = os.environ.get("PLACEMENT_TEST_SHADOW_DATABASE", "sqlite")
 
 
 def find_port() -> int:
@@ -119,17 +121,26 @@ class Proxy(fixtures.Fixture):
     """
 
     def __init__(
-        self, upstream: str, ours: str, folder: pathlib.Path, *arguments: str
+        self, upstream: str, ours: str, folder: pathlib.Path, *arguments: str,
+        database: str | None = None, before: Sequence[str] = (),
     ) -> None:
+        """Prepare it.
+
+        :param database: that of its configuration; None: it has none.
+        :param before: what its command is given to, such as ``nice``.
+        """
         super().__init__()
         port = find_port()
         self.url = f"http://127.0.0.1:{port}"
         self.state = folder / "state"
         self._log = folder / "log"
         self._command = [
-            sys.executable, "-m", "placement_core", "migrate", "shadow", "serve",
+            *before, sys.executable, "-m", "placement_core", "migrate", "shadow", "serve",
             "--upstream", upstream, "--ours", ours, "--bind", f"127.0.0.1:{port}",
             "--state", str(self.state), "--compare-reads", "100", *arguments]
+        self._options = {} if database is None else {
+            "OS_PLACEMENT_DATABASE__CONNECTION": database,
+            "OS_PLACEMENT_CONFIG_DIR": str(folder)}
         self._process: subprocess.Popen[bytes] | None = None
 
     def _setUp(self) -> None:
@@ -141,7 +152,8 @@ class Proxy(fixtures.Fixture):
         path = os.pathsep.join([str(_ROOT), str(_ROOT / "plugins")])
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path})
+                self._command, stdout=log, stderr=log,
+                env={**os.environ, "PYTHONPATH": path, **self._options})
         wait_until(self._is_alive)
 
     def _is_alive(self) -> bool:
@@ -187,7 +199,9 @@ class Sides(fixtures.Fixture):
         self.is_spoilt = False
         self.placement = self.useFixture(placement_service.Placement())
         self.upstream, self.host = self.placement.url, self.placement.host
-        self.database = f"sqlite:///{self.folder / 'ours.sqlite'}"
+        self.database = (
+            f"sqlite:///{self.folder / 'ours.sqlite'}" if _KIND == "sqlite"
+            else databases.settings(_KIND).connection)
         self.service = self.useFixture(serving.Service(self.database))
         self.ours = self.service.url
         for method, path, body in self.placement.made:

@@ -109,6 +109,14 @@ class TestSmoke(base.TestCase):
             self.assertAlmostEqual(
                 detail["off_per_second_8"] / detail["enforce_per_second_8"], detail["ratio_8"])
 
+    def test_audited_claims_are_measured(self):
+        [found] = self.measured("growth-audit")["growth"]
+        detail = found["detail"]
+        self.assertEqual(1.05, found["bound"])
+        self.assertEqual(found["value"], max(
+            detail[f"on_together_ms_{clients}"] / detail[f"off_together_ms_{clients}"]
+            for clients in (8, 32)))
+
     def test_a_count_over_cells_is_measured(self):
         [found] = self.measured("growth-cells")["growth"]
         detail = found["detail"]

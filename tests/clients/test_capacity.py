@@ -9,11 +9,13 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import unittest
 
 import fixtures
 
 from tests import base, keystone_service, serving
+from tests.clients import preloaded
 from tests.keystone_service import PASSWORD
 from tests.third_party import installing
 
@@ -52,7 +54,7 @@ _make_cloud = functools.cache(_Cloud)
 
 
 @unittest.skipUnless(keystone_service.INSTALLED, "Keystone is not installed")
-class TestCapacityCommands(base.DatabaseTestCase):
+class CapacityCommandsTestCase(base.DatabaseTestCase):
     """A member of a project asks; everything else is in Keystone's catalog."""
 
     def setUp(self) -> None:
@@ -64,6 +66,7 @@ class TestCapacityCommands(base.DatabaseTestCase):
         self.admin.change(
             "endpoints", cloud.endpoint["id"], url=f"{self.service.url}/capacity/v1")
         self.site_packages = installing.install(FOLDER)
+        self.program = preloaded.command(str(self.site_packages))
         self.cache = self.useFixture(fixtures.TempDir()).path
 
     def _options(self) -> dict[str, str]:
@@ -78,9 +81,9 @@ class TestCapacityCommands(base.DatabaseTestCase):
             "OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT": "true",
             **{f"OS_KEYSTONE_AUTHTOKEN__{name}": value for name, value in login.items()}}
 
-    def run_openstack(
-        self, *arguments: str, code: int = 0, user: str = "demo", **more: str
-    ) -> subprocess.CompletedProcess[str]:
+    def start_openstack(
+        self, *arguments: str, user: str = "demo", **more: str
+    ) -> subprocess.Popen[str]:
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("OS_")},
             "PYTHONPATH": str(self.site_packages), "XDG_CACHE_HOME": str(self.cache),
@@ -88,19 +91,63 @@ class TestCapacityCommands(base.DatabaseTestCase):
             "OS_PROJECT_NAME": user, "OS_USER_DOMAIN_ID": "default",
             "OS_PROJECT_DOMAIN_ID": "default", "OS_REGION_NAME": _REGION,
             "OS_IDENTITY_API_VERSION": "3", **more}
-        done = subprocess.run(
-            [str(pathlib.Path(sys.executable).with_name("openstack")), "capacity", *arguments],
-            env=environment, capture_output=True, text=True, timeout=120, check=False)
-        self.assertEqual(code, done.returncode, done.stdout + done.stderr)
+        process = subprocess.Popen(
+            [*self.program, "capacity", *arguments], env=environment,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # Whoever reads its output is not to wait longer.
+        timer = threading.Timer(120, process.kill)
+        timer.start()
+        self.addCleanup(timer.cancel)
+        self.addCleanup(process.kill)
+        return process
+
+    def finish(
+        self, process: subprocess.Popen[str], code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        stdout, stderr = process.communicate()
+        self.assertEqual(code, process.returncode, stdout + stderr)
         # Blazar's plugin names a command that it does not have.
-        done.stderr = re.sub("Could not load 'reservation_.*\n", "", done.stderr)
-        return done
+        return subprocess.CompletedProcess(
+            process.args, process.returncode, stdout,
+            re.sub("Could not load 'reservation_.*\n", "", stderr))
+
+    def run_openstack(
+        self, *arguments: str, code: int = 0, user: str = "demo", **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        return self.finish(self.start_openstack(*arguments, user=user, **more), code)
 
     def read(self, *arguments: str, **options: object) -> object:
         return json.loads(self.run_openstack(*arguments, "-f", "json", **options).stdout)
 
+    def add_host(self) -> None:
+        """Register a host, and put it into the freepool, as the administrator does."""
+        admin, headers = self.add_provider()
+        self.assertEqual(
+            201, admin.send("POST", "/v1/os-hosts", {"name": "host1"}, headers=headers)[0])
+
+    def add_provider(self) -> tuple[keystone_service.Admin, dict[str, str]]:
+        """Register a host; return who did, and with which headers."""
+        headers = {"X-Auth-Token": self.admin.token,
+                   "OpenStack-API-Version": "placement 1.39"}
+        admin = keystone_service.Admin.__new__(keystone_service.Admin)
+        admin.url, admin.token = self.service.url, self.admin.token
+        status, _, answer = admin.send(
+            "POST", "/resource_providers", {"name": "host1"}, headers=headers)
+        self.assertEqual(200, status, answer)
+        path = f"/resource_providers/{json.loads(answer)['uuid']}/inventories"
+        self.assertEqual(200, admin.send("PUT", path, {
+            "resource_provider_generation": 0, "inventories": {
+                "VCPU": {"total": 16}, "MEMORY_MB": {"total": 65536}, "DISK_GB": {"total": 500},
+            }}, headers=headers)[0])
+        return admin, headers
+
+
+class TestCapacityCommands(CapacityCommandsTestCase):
+    """Commands that ask once."""
+
     def test_quota(self) -> None:
         """What a project has; what fits, what does not, and why."""
+        self.program = [str(pathlib.Path(sys.executable).with_name("openstack"))]
         self.assertEqual(
             {"resource": "cores", "limit": 20, "source": "default", "used": 0, "free": 20,
              "held_by": self.projects["demo"]},
@@ -134,7 +181,7 @@ class TestCapacityCommands(base.DatabaseTestCase):
 
     def test_how_many_more_fit(self) -> None:
         """Administrators ask how much more fits; what stops it stands beside the rows."""
-        self._add_provider()
+        self.add_provider()
         done = self.run_openstack("fits", "resources=VCPU:4", user="admin")
         self.assertIn("#" * 20, done.stdout)
         self.assertEqual("4 more fit, on 1 hosts; then: 1 host has no room for VCPU:4\n",
@@ -151,7 +198,7 @@ class TestCapacityCommands(base.DatabaseTestCase):
         """Whether and when one fits, while the freepool has one host."""
         self.assertEqual("No host can be leased: the freepool is empty.\n",
                          self.run_openstack("lease", "timeline").stdout)
-        self._add_host()
+        self.add_host()
         step, = self.read("lease", "timeline", "--end", "+2d")
         self.assertEqual((1, 16), (step["hosts"], step["vcpus"]))
         self.assertIn("#" * 20, self.run_openstack("lease", "timeline").stdout)
@@ -167,33 +214,11 @@ class TestCapacityCommands(base.DatabaseTestCase):
         self.run_openstack("lease", "whatif", "--end", "soon", *few, code=2)
         self.run_openstack("lease", "whatif", "--end", "+2d", "--reservation", "vcpus", code=2)
 
-    def _add_host(self) -> None:
-        """Register a host, and put it into the freepool, as the administrator does."""
-        admin, headers = self._add_provider()
-        self.assertEqual(
-            201, admin.send("POST", "/v1/os-hosts", {"name": "host1"}, headers=headers)[0])
-
-    def _add_provider(self) -> tuple[keystone_service.Admin, dict[str, str]]:
-        """Register a host; return who did, and with which headers."""
-        headers = {"X-Auth-Token": self.admin.token,
-                   "OpenStack-API-Version": "placement 1.39"}
-        admin = keystone_service.Admin.__new__(keystone_service.Admin)
-        admin.url, admin.token = self.service.url, self.admin.token
-        status, _, answer = admin.send(
-            "POST", "/resource_providers", {"name": "host1"}, headers=headers)
-        self.assertEqual(200, status, answer)
-        path = f"/resource_providers/{json.loads(answer)['uuid']}/inventories"
-        self.assertEqual(200, admin.send("PUT", path, {
-            "resource_provider_generation": 0, "inventories": {
-                "VCPU": {"total": 16}, "MEMORY_MB": {"total": 65536}, "DISK_GB": {"total": 500},
-            }}, headers=headers)[0])
-        return admin, headers
-
     def test_room(self) -> None:
         """Administrators may ask; all pages of groups are read."""
         self.assertEqual("There is no such inventory.\n",
                          self.run_openstack("room", user="admin").stdout)
-        self._add_host()
+        self.add_host()
         row, = self.read("room", "--resource-class", "VCPU", user="admin")
         self.assertEqual(
             {"resource_class": "VCPU", "total": 16, "reserved": 0, "capacity": 16, "used": 0,

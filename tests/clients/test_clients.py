@@ -13,6 +13,7 @@ import openstack
 import openstack.exceptions
 
 from tests import base, serving
+from tests.clients import preloaded
 
 
 class TestOpenStackClient(base.DatabaseTestCase):
@@ -20,6 +21,7 @@ class TestOpenStackClient(base.DatabaseTestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        self.program = preloaded.command()
         self.service = self.useFixture(serving.Service(self.database.settings.connection))
 
     def _openstack(self, *arguments: str, succeeds: bool = True) -> object:
@@ -27,7 +29,7 @@ class TestOpenStackClient(base.DatabaseTestCase):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("OS_")}
         done = subprocess.run(
             [
-                str(pathlib.Path(sys.executable).with_name("openstack")),
+                *self.program,
                 *("--os-auth-type", "admin_token", "--os-token", "admin"),
                 *("--os-endpoint", self.service.url, "--os-placement-api-version", "1.39"),
                 *arguments,
@@ -44,6 +46,7 @@ class TestOpenStackClient(base.DatabaseTestCase):
 
     def test_refusals_have_their_reason(self) -> None:
         """What is said about a body has one line, because the client shows the last one."""
+        self.program = [str(pathlib.Path(sys.executable).with_name("openstack"))]
         for arguments, reason in (
             (("class", "create", "fortune"), "'fortune' does not match"),
             (("class", "create", "CUSTOM_" + "A" * 300), "is too long"),

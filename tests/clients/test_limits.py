@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 import re
 import subprocess
-import sys
 from typing import Any
 
 import openstack
@@ -16,6 +14,7 @@ from oslo_limit import exception as oslo_exception, limit as oslo_limit
 
 from placement_core.enforcer import Connection, Enforcer, OverLimitInfo, ProjectOverLimit
 from tests import base, serving
+from tests.clients import preloaded
 from tests.clients.limits_catalog import REGION, LimitsCatalog
 from tests.unit.enforcer import judge
 from tests.unit.enforcer.cloud import configuration, file
@@ -199,7 +198,7 @@ class TestOpenStackClient(ClientTestCase):
         removes = "delete" in arguments[:3]
         done = subprocess.run(
             [
-                str(pathlib.Path(sys.executable).with_name("openstack")),
+                *preloaded.command(),
                 *("--os-auth-type", "password", "--os-auth-url", f"{self.service.url}/v3"),
                 *("--os-username", "admin", "--os-password", "any"),
                 *("--os-user-domain-id", "default", "--os-project-name", "service"),

@@ -19,6 +19,8 @@ from typing import Any
 import fixtures
 import sqlalchemy as sa
 
+from placement_core import db
+from placement_core.changes import vector
 from placement_core.changes.journal import Journal
 from placement_core.context import Context
 from placement_core.db.database import Database, Settings
@@ -38,6 +40,8 @@ _HOT, _COLD = 60, 24
 _HOSTS, _LEASED_HOSTS = 12, 4
 _LIMITS = (80, 120, 160)
 _FIRST_LIMIT = 120
+#: Loading libraries, on a machine that is busy with other tests.
+_START_SECONDS = 180
 _PROJECTS = ("one", "two", "three")
 _OPTIONS = {
     "OS_API__AUTH_STRATEGY": "noauth2",
@@ -62,25 +66,33 @@ class Cloud(fixtures.Fixture):
     """
 
     def __init__(
-        self, urls: Sequence[str], *, managers: int = 2, code: pathlib.Path = _ROOT
+        self, urls: Sequence[str], *, managers: int = 2, workers: int = 1,
+        code: pathlib.Path = _ROOT, options: Mapping[str, str] | None = None,
+        own_url: str | None = None,
     ) -> None:
         """Prepare a cloud.
 
         :param urls: of the database, through each of the cluster's nodes: each has an API
-            process. The first one is asked about the end, too.
+            process.
+        :param workers: of each API process.
         :param code: the folder with the version of the product that runs at first.
+        :param options: more environment of all processes, such as OS_PLACEMENT__…
+        :param own_url: through which the database is asked about the end; None: the first one.
         """
         super().__init__()
         self._urls = urls
+        self._own_url = own_url or urls[0]
         self._count = managers
+        self._workers = workers
         self._code = code
+        self._more_options = dict(options or {})
 
     def _setUp(self) -> None:
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        exit_code, text = run_command(self._code, self._urls[0], "db", "sync")
+        exit_code, text = run_command(self._code, self._own_url, "db", "sync")
         assert exit_code == 0, text
         self.apis, self.managers, self.ports = self.start(self._code)
-        self._database = Database(Settings(self._urls[0]), Journal())
+        self._database = Database(Settings(self._own_url), Journal())
         self.addCleanup(self._database.dispose)
         self._fill()
 
@@ -95,7 +107,7 @@ class Cloud(fixtures.Fixture):
         apis = [
             self._program(
                 f"api-{number}{suffix}", code, url, "serve", "--bind", f"127.0.0.1:{port}",
-                "--workers", "1", "--no-manager", port=port)
+                "--workers", str(self._workers), "--no-manager", port=port)
             for number, (url, port) in enumerate(zip(self._urls, ports, strict=True))]
         managers = [
             self._program(f"manager-{number}{suffix}", code,
@@ -105,7 +117,7 @@ class Cloud(fixtures.Fixture):
             program.begin()
             self.addCleanup(program.stop)
         for program in apis:
-            program.wait()
+            program.wait(_START_SECONDS)
         return apis, managers, ports
 
     def _program(
@@ -113,8 +125,8 @@ class Cloud(fixtures.Fixture):
     ) -> Program:
         return Program(
             _command(command), None, lambda: port is None or is_served(port),
-            self.folder / name, end=signal.SIGTERM, environment=_make_environment(
-                code, url, self.folder))
+            self.folder / name, end=signal.SIGTERM, environment={
+                **_make_environment(code, url, self.folder), **self._more_options})
 
     @property
     def context(self) -> Context:
@@ -123,13 +135,13 @@ class Cloud(fixtures.Fixture):
 
     def _fill(self) -> None:
         self.ask("PUT", f"/traits/{TRAIT}")
-        self.hot = self._make_host("hot", {CLASS: _HOT}, [TRAIT])
-        self.hosts = [self._make_host(f"host-{number}", {CLASS: _COLD}, [TRAIT])
+        self.hot = self.make_host("hot", {CLASS: _HOT}, [TRAIT])
+        self.hosts = [self.make_host(f"host-{number}", {CLASS: _COLD}, [TRAIT])
                       for number in range(_HOSTS)]
         self.capacity = {(self.hot, CLASS): _HOT, **{(host, CLASS): _COLD for host in self.hosts}}
         for number in range(_LEASED_HOSTS):
-            self._make_host(
-                f"leased-{number}", {CLASS: _COLD, "MEMORY_MB": 1024, "DISK_GB": 1024}, [])
+            self.make_host(
+                f"leased-{number}", {CLASS: _COLD, "MEMORY_MB": 1024, "DISK_GB": 1024})
             self.ask("POST", "/v1/os-hosts", {"name": f"leased-{number}"})
         service = self.ask("POST", "/v3/services", {"service": {
             "type": "compute", "name": "nova"}})["service"]["id"]
@@ -148,9 +160,10 @@ class Cloud(fixtures.Fixture):
             "name": name, "domain_id": domain, "parent_id": parent}})["project"]["id"]
         return made
 
-    def _make_host(
-        self, name: str, totals: Mapping[str, int], traits: Sequence[str]
+    def make_host(
+        self, name: str, totals: Mapping[str, int], traits: Sequence[str] = ()
     ) -> str:
+        """Make a provider with an inventory; return its uuid."""
         provider: str = self.ask("POST", "/resource_providers", {"name": name})["uuid"]
         self.ask("PUT", f"/resource_providers/{provider}/inventories", {
             "resource_provider_generation": 0,
@@ -223,6 +236,11 @@ class Cloud(fixtures.Fixture):
         with self._database.autocommit.connect() as connection:
             problems += _check_overlaps(connection) + _check_effects(connection)
         return problems
+
+    def read_revision(self) -> int:
+        """Return how many transactions there were."""
+        with db.read(self.context) as session:
+            return vector.read_current(session).digest[0]
 
     def count_late(self, seconds: int) -> int:
         """Return how many events of leases have been due for some time, and are not done."""

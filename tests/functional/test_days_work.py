@@ -33,15 +33,16 @@ _GROWING = {
     "allocations", "consumers", "inventories", "moves", "resource_classes", "resource_providers",
     "resource_provider_aggregates", "resource_provider_traits", "traits",
     # Removed by managers.
-    "changes", "consumer_types", "held_claims", "lease_notices", "lease_texts", "limit_history",
-    "limit_nodes", "placement_aggregates", "projects", "rechecked_claims", "unused_names",
-    "usage_counters", "users", "leases", "lease_events", "lease_reservations",
+    "audit_log", "changes", "consumer_types", "held_claims", "lease_notices", "lease_texts",
+    "limit_history", "limit_nodes", "placement_aggregates", "projects", "rechecked_claims",
+    "unused_names", "usage_counters", "usage_intervals", "users", "leases",
+    "lease_events", "lease_reservations",
     "instance_reservations", "computehost_reservations", "computehost_allocations",
     # Removed by who inserted them.
     "catalog_projects", "catalog_ancestors", "limits", "user_limits",
 }
 #: What has a fixed number of rows.
-_FIXED = {"change_heads", "marks", "online_migrations", "revisions"}
+_FIXED = {"change_heads", "marks", "online_migrations", "revisions", "usage_interval_bounds"}
 #: What has a row for each thing that operators register, and loses it when they remove the
 #: thing, or with a command of their own.
 _REGISTERED = {
@@ -52,10 +53,14 @@ _REGISTERED = {
 }
 #: What drivers write that are not used here, and is removed with the lease, or after the call.
 _OF_DRIVERS = {"reservation_amounts", "reservation_outbox"}
+#: Of limits that fill up, of which there are none; what is reported is removed when it is taken.
+_OF_THRESHOLDS = {"left_thresholds", "reached_thresholds", "webhook_deliveries"}
 #: What comparisons with other services write: the next one removes it.
 _OF_COMPARISONS = {"comparison_findings", "comparisons"}
 #: What managers write of themselves: one that starts forgets those that ended.
 _OF_MANAGERS = {"managers"}
+#: What processes that serve write of themselves, of which there are none.
+_OF_WORKERS = {"refusals", "workers"}
 _AGO = {
     "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', {column}, '-{days} days')",
     "postgresql": "{column} - INTERVAL '{days} days'",
@@ -71,7 +76,8 @@ class TestDaysWork(base.DatabaseTestCase):
         self.useFixture(fixtures.FakeLogger())
         self.services = services.build(http_base.configuration(
             self.database.url.render_as_string(hide_password=False), {
-                ("quota", "guard"): "enforce", ("quota", "count_usage_from_placement"): True}))
+                ("audit", "enabled"): True, ("quota", "guard"): "enforce",
+                ("quota", "count_usage_from_placement"): True}))
         self.addCleanup(self.services.database.dispose)
         self.ctx = self.services.context()
         regions.create(self.ctx, id="RegionOne")
@@ -208,7 +214,7 @@ class TestDaysWork(base.DatabaseTestCase):
         self.assertEqual(
             set(metadata.tables),
             _GROWING | _FIXED | _REGISTERED | _OF_DRIVERS | _OF_COMPARISONS
-            | _OF_MANAGERS)
+            | _OF_MANAGERS | _OF_THRESHOLDS | _OF_WORKERS)
         self.largest = {}
         self.work("quiet", 2)
         self.tidy_up()

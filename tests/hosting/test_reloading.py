@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -26,9 +27,10 @@ _TWO_GROUPS = "/allocation_candidates?resources1=VCPU:1&resources2=VCPU:1&group_
 class ReloadTestCase(base.DatabaseTestCase):
     """A service with a configuration file."""
 
-    def serve(self, workers: int = 1) -> serving.Service:
+    def serve(self, workers: int = 1, **options: str) -> serving.Service:
         service = self.useFixture(serving.Service(
-            self.database.url.render_as_string(hide_password=False), workers=workers))
+            self.database.url.render_as_string(hide_password=False), workers=workers,
+            options=options))
         self.until(lambda: len(self.workers(service)) == workers, "workers did not start")
         return service
 
@@ -58,6 +60,22 @@ class ReloadTestCase(base.DatabaseTestCase):
         while not condition():
             self.assertLess(time.monotonic(), deadline, what)
             time.sleep(0.05)
+
+
+class TestReports(ReloadTestCase):
+    def test_workers_that_were_replaced(self) -> None:
+        """They took their leave: nobody looks for what has happened to them."""
+        service = self.serve(OS_WORKERS__REPORT="true")
+
+        def reported() -> set[int]:
+            document: Any = service.request("GET", "/capacity/v1/workers")[1]
+            return {worker["process_id"] for worker in document["workers"]}
+
+        before = self.workers(service)
+        self.until(lambda: reported() == before, "it does not report")
+        self.reload(service)
+        self.wait_for_new(service, before)
+        self.until(lambda: reported() == self.workers(service), "the first one is still there")
 
 
 class TestBusyClients(ReloadTestCase):

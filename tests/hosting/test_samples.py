@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import http.client
+import itertools
 import os
 import pathlib
 import pwd
@@ -23,6 +24,7 @@ from tests.hosting import test_draining
 _ETC = pathlib.Path(__file__).parents[2] / "etc"
 _ROOT = _ETC.parent
 _SECONDS = 30.0
+_UNITS = ("api", "manager", "shadow")
 
 
 def find(name: str, package: str, folders: str = "/usr/sbin") -> str | None:
@@ -223,7 +225,7 @@ class TestUnits(SampleTestCase):
         verify = find("systemd-analyze", "systemd", "/usr/bin")
         if verify is None:
             self.skipTest("SYSTEMD IS NOT INSTALLED: nobody checked its units")
-        for name in ("api", "manager"):
+        for name in _UNITS:
             # A user and a program that this machine has.
             path = self.write(f"systemd/placement-core-{name}.service", {
                 "=placement\n": "=daemon\n",
@@ -235,18 +237,19 @@ class TestUnits(SampleTestCase):
 
     def test_their_commands(self) -> None:
         """Options of the commands that the units run are there."""
-        for name in ("api", "manager"):
+        for name in _UNITS:
             [line] = [line for line in (_ETC / f"systemd/placement-core-{name}.service")
                       .read_text().splitlines() if line.startswith("ExecStart=")]
-            _, command, *arguments = line.split()
-            help_text = self.run_help(command)
-            for argument in arguments:
-                if argument.startswith("--"):
-                    self.assertIn(argument, help_text)
+            _, *words = line.split()
+            command = list(itertools.takewhile(lambda word: not word.startswith("--"), words))
+            help_text = self.run_help(*command)
+            for word in words:
+                if word.startswith("--"):
+                    self.assertIn(word, help_text)
 
-    def run_help(self, command: str) -> str:
+    def run_help(self, *command: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "placement_core", command, "--help"], capture_output=True,
+            [sys.executable, "-m", "placement_core", *command, "--help"], capture_output=True,
             env=self.environment, text=True, check=True, cwd=_ROOT)
         return done.stdout
 

@@ -31,6 +31,8 @@ def configuration(connection: str, options: Options | None = None) -> cfg.Config
     made.set_override("directories", ["/"], "cells")
     # Requests without a server come from nowhere.
     made.set_override("allow_remote_noauth2", True, "api")
+    # Few tests expect that somebody else writes.
+    made.set_default("report", False, "workers")
     for (group, option), value in (options or {}).items():
         made.set_override(option, value, group)
     made([], project="placement", default_config_files=[], default_config_dirs=[])
@@ -49,11 +51,13 @@ class HttpTestCase(base.TestCase):
 
     :cvar kind: sqlite, postgresql or mysql (``databases.on_each_database``).
     :cvar apis: what the service speaks.
+    :cvar pages: what it speaks besides, as ``options`` say.
     :cvar options: what the service is configured with, {(group, option): value}.
     """
 
     kind = "sqlite"
     apis: Sequence[Api] = app.APIS
+    pages: Sequence[Api] = ()
     options: Options = {}
 
     def setUp(self) -> None:
@@ -71,7 +75,8 @@ class HttpTestCase(base.TestCase):
 
         self.useFixture(fixtures.MonkeyPatch("placement_core.services.build", noted))
         self.conf = configuration(self.connection(), self.options)
-        self.app = answers.CheckedAnswers(app.make_app(self.conf, apis=self.apis), self.apis)
+        self.app = answers.CheckedAnswers(
+            app.make_app(self.conf, apis=self.apis), [*self.apis, *self.pages])
 
     def connection(self) -> str:
         """Make an empty database; return the URL by which the service reaches it."""

@@ -93,7 +93,7 @@ class TestAway(ValidationTestCase):
     def test_it_is_silent(self) -> None:
         """No option has to say how long that may last."""
         self.useFixture(fixtures.MonkeyPatch(
-            "placement_core.http.token_validation._TIMEOUT_SECONDS", 0.2))
+            "placement_core.http.token_validation.TIMEOUT_SECONDS", 0.2))
         with socket.socket() as silent:
             silent.bind(("127.0.0.1", 0))
             silent.listen()

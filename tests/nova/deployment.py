@@ -401,6 +401,8 @@ class Cloud(fixtures.Fixture):
         kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
         paths = (_ROOT, _ROOT / "plugins", _ROOT / "plugins" / "nova-reservation-filter")
         return {**kept, "PYTHONPATH": os.pathsep.join(map(str, paths)),
+                # With the folder in its path, each process would read all entry points anew.
+                "PYTHONSAFEPATH": "1",
                 "OS_PLACEMENT_CONFIG_DIR": str(self.folder),
                 "OS_NOVA_DISABLE_EVENTLET_PATCHING": "true"}
 

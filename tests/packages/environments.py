@@ -13,7 +13,7 @@ from collections.abc import Sequence
 ROOT = pathlib.Path(__file__).parents[2]
 
 #: What the service can use; the other extras are for its developers.
-EXTRAS = ("postgresql", "mysql", "nova", "shadow", "tracing")
+EXTRAS = ("postgresql", "mysql", "nova", "shadow", "tracing", "dashboard")
 
 #: The lower bounds of setup.cfg have wheels for this one, the oldest that it allows.
 OLDEST_PYTHON = (3, 11)

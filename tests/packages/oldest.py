@@ -16,6 +16,8 @@ from tests.packages import environments
 #: What shows soon that the service works: requests, schemas, drivers, its programs.
 _TESTS = (
     r"tests\.unit\.http",
+    # The newest oslo.limit, with which ours is compared, needs a newer openstacksdk.
+    r"tests\.unit\.enforcer\.test_(?!as_oslo_limit)",
     r"tests\.http\.placement_api",
     r"tests\.http\.test_",
     r"tests\.plugins\.test_(compute|keystone|limits_local|catalog_local)",

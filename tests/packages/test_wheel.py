@@ -6,10 +6,12 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+import urllib.request
 
 import fixtures
 
@@ -50,6 +52,11 @@ class _Installed(base.TestCase):
         cls.programs = environments.make_environment(folder / "environment", python)
         environments.install(cls.programs, *cls.options, f"{wheel}[{cls.extras}]")
 
+    @property
+    def has_pages(self) -> bool:
+        """Say whether the package of the pages' templates is there."""
+        return "dashboard" in self.extras
+
     def setUp(self) -> None:
         super().setUp()
         if self.programs is None:
@@ -62,6 +69,7 @@ class _Installed(base.TestCase):
             "OS_PLACEMENT_CONFIG_DIR": self.folder,
             "OS_API__AUTH_STRATEGY": "noauth2",
             "OS_PLACEMENT_DATABASE__CONNECTION": bare.database(self.kind, self.addCleanup),
+            "OS_DASHBOARD__ENABLED": str(self.has_pages),
         }
 
     def command(self, *arguments: str) -> str:
@@ -119,6 +127,20 @@ class _Installed(base.TestCase):
         self.assertEqual(400, status, document)
         self.assertEqual(200, self.ask("GET", "/v3/limits")[0])
         self.assertEqual(200, self.ask("GET", "/v1/leases")[0])
+        if self.has_pages:
+            self.check_pages()
+
+    def check_pages(self) -> None:
+        """The templates and what they refer to are in the wheel."""
+        page = self.read("/dashboard")
+        self.assertIn("I need", page)
+        for address in re.findall(r'(?:href|src)="([^"]*/static/[^"]+)"', page):
+            self.assertTrue(self.read(address))
+
+    def read(self, path: str) -> str:
+        """Return the text at a path."""
+        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=60) as response:
+            return response.read().decode()
 
 
 class TestNewest(_Installed):

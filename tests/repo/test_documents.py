@@ -14,6 +14,7 @@ import fixtures
 import yaml
 from docutils import nodes
 
+from doc import screenshots
 from doc.extensions import rooms
 from placement_core import app, conf
 from placement_core.cli import commands
@@ -78,6 +79,15 @@ class TestBuiltDocuments(base.TestCase):
             fetched = re.findall(r"<(?:script|link|img|iframe)[^>]+\"(?:https?:)?//[^>]+>",
                                  page.read_text())
             self.assertEqual([], fetched, page)
+
+    def test_screenshots(self) -> None:
+        """Each is shown, says what it shows, and is small."""
+        files = {path.stem: path for path in screenshots.FOLDER.iterdir()}
+        self.assertEqual({each.name for each in screenshots.SCREENSHOTS}, set(files))
+        page = (self.folder / "html" / "dashboard.html").read_text()
+        for name, path in files.items():
+            self.assertLess(path.stat().st_size, screenshots.MOST_BYTES)
+            self.assertRegex(page, f'<img alt="[^"]{{20,}}" src="_images/{name}.png"')
 
     def test_every_page_can_be_reached(self) -> None:
         """The navigation of the first page leads to each document."""
@@ -156,7 +166,7 @@ class TestFirstHour(base.TestCase):
         steps = re.findall(r"^    \$ (.+)$", section, flags=re.MULTILINE)
         self.assertGreater(len(steps), 9)
         folder = self.useFixture(fixtures.TempDir()).path
-        script = "\n".join(steps).replace("/tmp/demo.sqlite", f"{folder}/demo.sqlite")
+        script = "\n".join(steps).replace("/tmp/demo", f"{folder}/demo")
         path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
         done = subprocess.run(
             ["bash", "-e"], input=script, cwd=folder, env={"PATH": path}, capture_output=True,
@@ -164,6 +174,7 @@ class TestFirstHour(base.TestCase):
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         self.assertIn("no host has 500 free VCPU", done.stdout)
         self.assertIn("black-friday", done.stdout)
+        self.assertIn("more of VCPU:8,MEMORY_MB:32768", done.stdout)
 
 
 class TestDocuments(base.TestCase):

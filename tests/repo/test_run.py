@@ -57,18 +57,22 @@ class TestCounting(base.TestCase):
         self.assertTrue(mode & stat.S_IXUSR)
 
     def test_what_is_left_out_is_said(self) -> None:
-        """The last line names databases, the real nova and Pythons that were not there."""
+        """The last line names databases, the real nova, the browser and Pythons that lack."""
         self.useFixture(fixtures.MonkeyPatch("tests.databases.KINDS", ("sqlite", "mysql")))
         self.useFixture(fixtures.MonkeyPatch(
             "tests.nova.deployment.missing", lambda: "RabbitMQ (set X)"))
+        self.useFixture(fixtures.MonkeyPatch(
+            "tests.browser.chromium.find_missing", lambda: "Chromium (set Y)"))
         self.useFixture(fixtures.MonkeyPatch(
             "tests.packages.environments.find_python",
             lambda version: None if version == (3, 13) else "python"))
         self.assertEqual(
             "; databases: sqlite, mysql; NOT TESTED: postgresql (set PLACEMENT_TEST_POSTGRESQL), "
-            "leases in a real nova, which needs RabbitMQ (set X), Python 3.13",
+            "leases in a real nova, which needs RabbitMQ (set X), "
+            "the dashboard in a browser, which needs Chromium (set Y), Python 3.13",
             run._extent())
         self.useFixture(fixtures.MonkeyPatch("tests.nova.deployment.missing", lambda: None))
+        self.useFixture(fixtures.MonkeyPatch("tests.browser.chromium.find_missing", lambda: None))
         self.useFixture(fixtures.MonkeyPatch(
             "tests.packages.environments.find_python", lambda version: "python"))
         self.useFixture(fixtures.MonkeyPatch(

@@ -28,6 +28,8 @@ _START_SECONDS = 90
 _FAILOVER_SECONDS = 30
 #: The size of a node's disk, which keeps what standbys have not read.
 _MEBIBYTES = 1024
+#: How many characters of a node's log are shown if it fails.
+_LOGGED = 1500
 #: Debian's programs with Debian's Python, whatever this one is.
 _ENVIRONMENT: Mapping[str, str] = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 
@@ -156,6 +158,11 @@ class Cluster(fixtures.Fixture):
 
     @contextlib.contextmanager
     def _leader_stopped(self) -> Iterator[None]:
+        """Let it stand still until another one has taken over; its watchdog ends it then.
+
+        One that goes on may believe for a while that it is the leader: Patroni asks for a
+        watchdog for this reason.
+        """
         leader = self._find_leader()
         everybody = processes.tree(self.nodes[leader].pid)
         _send(everybody, signal.SIGSTOP)
@@ -163,7 +170,9 @@ class Cluster(fixtures.Fixture):
             self._wait_for_another(leader)
             yield
         finally:
-            _send(everybody, signal.SIGCONT)
+            _send(everybody, signal.SIGKILL)
+            self.nodes[leader].join()
+        self.nodes[leader].begin()
         self._wait_for_all()
 
     @contextlib.contextmanager
@@ -212,10 +221,14 @@ class Cluster(fixtures.Fixture):
         while not (all(_get(port, "/health") == 200 for port in self._rest)
                    and any(_get(port, "/synchronous") == 200 for port in self._rest)):
             if time.monotonic() > deadline:
-                raise NoServerError("the nodes do not find each other: " + "; ".join(
-                    f"{number}: {_get(port, '/health')}"
-                    for number, port in enumerate(self._rest)))
+                raise NoServerError(f"the nodes do not find each other: {self._describe()}")
             time.sleep(0.2)
+
+    def _describe(self) -> str:
+        """Return what the nodes say of themselves, and the ends of their logs."""
+        return "\n".join(
+            f"node {number}: {_read(port, '/patroni')}\n{node.log.read_text()[-_LOGGED:]}"
+            for number, (port, node) in enumerate(zip(self._rest, self.nodes, strict=True)))
 
     def _end(self, node: Program) -> None:
         everybody = processes.tree(node.pid)
@@ -243,6 +256,17 @@ def _get(port: int, path: str) -> int | None:
             return connection.getresponse().status
         except (OSError, http.client.HTTPException):
             return None
+
+
+def _read(port: int, path: str) -> str:
+    """Return what is answered, or why nothing is."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+    with contextlib.closing(connection):
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            return str(error)
 
 
 def _post(port: int, path: str, body: object) -> None:

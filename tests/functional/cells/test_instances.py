@@ -286,7 +286,7 @@ class TestRaces(InstancesTestCase):
 
     def test_from_processes(self):
         said = processes.run(*(
-            rivals.Process("register", self.database, api_url=self.api_url, uuids=[
+            processes.Process(rivals.register, self.database, api_url=self.api_url, uuids=[
                 str(uuid.UUID(int=number)) for number in range(20)])
             for _ in range(3)))
         new = [each[0]["new"] for each in said]

@@ -1,3 +1,4 @@
+import datetime
 import threading
 import time
 
@@ -5,7 +6,8 @@ import fixtures
 import sqlalchemy as sa
 
 from placement_core import db
-from placement_core.changes import journal, kinds, tables, vector
+from placement_core.changes import kinds, tables, vector
+from placement_core.db.metadata import utcnow
 from placement_core.placement import tables as placement_tables
 from tests import base, databases, races
 
@@ -81,6 +83,33 @@ class TestJournal(base.DatabaseTestCase):
         self.touch(1)
         self.assertEqual({("provider", 1)}, self.since(unaware))
 
+    def test_indexes_need_not_read_other_kinds(self):
+        """They learn nothing of them, and miss nothing for them."""
+        self.touch(9)
+        seen = self.now()
+        self.touch(1, kind=kinds.CONSUMER)
+        middle = self.now()
+        self.touch(2, kind=kinds.CLAIM)
+        self.touch(3)
+        for before in (seen, middle):
+            self.assertEqual({("provider", 3)}, self.since(before))
+        unaware = vector.Vector({
+            slot: head for slot, head in seen.heads.items()
+            if slot != self.database.journal.slot()})
+        self.assertEqual({("provider", 9), ("provider", 3)}, self.since(unaware))
+
+    def test_names_of_what_was_deleted(self):
+        with db.write(self.ctx) as session:
+            session.record_change(kinds.TRAIT, 7, name="CUSTOM_GOLD")
+            session.record_change(kinds.CONSUMER, uuid="a-b", project='pro"\\ject')
+            session.record_change(kinds.PROVIDER, 7)
+        self.assertEqual([
+            (0, "consumer", 0, "a-b", None, 'pro"\\ject'),
+            (1, "provider", 7, None, None, None),
+            (2, "trait", 7, None, "CUSTOM_GOLD", None),
+        ], sorted((row.position, row.kind, row.ref, row.uuid, row.name, row.project)
+                  for row in self.rows()))
+
     def test_nothing_touched_nothing_written(self):
         digest = self.digest()
         self.touch()
@@ -149,72 +178,69 @@ class TestJournal(base.DatabaseTestCase):
                 tables.change_heads.c.slot == slot).values(serial=1, txn=1))
         self.assertIsNone(self.since(seen))
 
-    def always_prune(self, **bounds):
-        """Prune after each transaction, and keep less."""
+    def always_prune(self, keep_seconds, **bounds):
+        """Prune after each transaction, and keep changes for a short time."""
         for name, value in {"_PRUNE_EVERY": 1, **bounds}.items():
             self.useFixture(fixtures.MonkeyPatch(f"placement_core.changes.journal.{name}", value))
+        self.database.journal._keep_seconds = keep_seconds
 
-    def test_pruning(self):
-        self.always_prune()
-        slot = self.database.journal.slot()
+    def insert_old(self, slot, serials):
+        """Insert transactions of some days ago."""
         with self.database.writer.begin() as connection:
             connection.execute(sa.insert(tables.changes), [
-                {"slot": slot, "serial": serial, "position": 0, "txn": 1, "kind": "trait",
-                 "ref": 1} for serial in (1, 2, 10)])
+                {"slot": slot, "serial": serial, "position": position, "txn": 1, "kind": "trait",
+                 "ref": 1, "created_at": utcnow() - datetime.timedelta(days=3)}
+                for serial in serials for position in (0, 1)])
             connection.execute(
                 sa.update(tables.change_heads).where(tables.change_heads.c.slot == slot)
-                .values(serial=journal.KEPT_SERIALS + 1))
+                .values(serial=serials[-1]))
+
+    def serials(self, slot):
+        return sorted({row.serial for row in self.rows() if row.slot == slot})
+
+    def test_writers_prune(self):
+        """What is old, but for the last of it: a reader may stand right behind it."""
+        self.always_prune(keep_seconds=86_400)
+        slot = self.database.journal.slot()
+        self.insert_old(slot, (1, 2, 10))
         for ref in range(4):
             self.touch(ref)
-        serials = sorted(row.serial for row in self.rows())
-        self.assertEqual([10, *range(journal.KEPT_SERIALS + 2, journal.KEPT_SERIALS + 6)],
-                         serials)
+        self.assertEqual([10, 11, 12, 13, 14], self.serials(slot))
+        self.assertEqual({("provider", 3)}, self.since(vector.Vector({
+            **self.now().heads, slot: self.head(slot, 13)})))
+
+    def head(self, slot, serial):
+        [txn] = {row.txn for row in self.rows() if (row.slot, row.serial) == (slot, serial)}
+        return serial, txn
 
     def test_what_was_never_pruned_goes_by_and_by(self):
-        """Nobody waits for the removal of all that an older version left."""
-        self.always_prune(KEPT_SERIALS=10, _PRUNED_SERIALS=100)
+        """Nobody waits for the removal of all that is old."""
+        self.always_prune(keep_seconds=86_400, _PRUNED_SERIALS=101)
         slot = self.database.journal.slot()
-        with self.database.writer.begin() as connection:
-            connection.execute(sa.insert(tables.changes), [
-                {"slot": slot, "serial": serial, "position": 0, "txn": 1, "kind": "trait",
-                 "ref": 1} for serial in range(1, 251)])
-            connection.execute(
-                sa.update(tables.change_heads).where(tables.change_heads.c.slot == slot)
-                .values(serial=250))
-        for left in (151, 52, 10, 10):
+        self.insert_old(slot, range(1, 251))
+        for left in (151, 52, 4, 5):
             self.touch(1)
-            self.assertEqual(left, len(self.rows()))
+            self.assertEqual(left, len(self.serials(slot)))
 
-    def test_short_lived_threads(self):
-        """A server replaces its threads: none lives for long, and slots are used in turn."""
-        kept, every, threads = 4, 4, 2 * tables.SLOTS
-        self.always_prune(KEPT_SERIALS=kept, _PRUNE_EVERY=every)
-        if self.kind == "sqlite":  # one writer at a time, and slower
-            threads = tables.SLOTS
-        slots = 16
-        # As many as one slot of a server sees in a day, on fewer slots.
-        self.useFixture(fixtures.MonkeyPatch(
-            "placement_core.changes.journal.tables.SLOTS", slots))
-        behind, near = self.now(), None
-        changed = set()
-        for start in range(0, threads, 8):
-            if start == threads - 8:
-                near = self.now()
-            refs = range(10 * start, 10 * start + 8)
-            races.run(*(lambda ref=ref: [
-                self.touch(ref, ctx=self.context()) for _ in range(3)] for ref in refs))
-            changed = {("provider", ref) for ref in refs}
-        written = 3 * threads
-        rows = len(self.rows())
-        # A slot has what is kept, and what comes between two prunings.
-        self.assertLess(rows, slots * (kept + 4 * every))
-        self.assertLess(rows, written // 2)
-        self.assertEqual(changed, self.since(near))
-        self.assertIsNone(self.since(behind))
+    def test_writers_prune_slots_that_nobody_writes_to(self):
+        """Without a manager, what threads left behind goes, too."""
+        self.always_prune(keep_seconds=86_400)
+        self.useFixture(fixtures.MonkeyPatch("placement_core.changes.journal.tables.SLOTS", 4))
+        own = self.database.journal.slot() % 4
+        self.database.journal.slot = lambda: own
+        others = [slot for slot in range(4) if slot != own]
+        for slot in others:
+            self.insert_old(slot, (1, 2, 3))
+        for _ in range(200):
+            self.touch(1)
+            if all(self.serials(slot) == [3] for slot in others):
+                break
+        self.assertEqual([[3]] * 3, [self.serials(slot) for slot in others])
 
     def test_readers_while_it_is_pruned(self):
         """What was committed before a reader asks it learns, or that it has to load all."""
-        self.always_prune(KEPT_SERIALS=2)
+        # Everything but the last is older than that.
+        self.always_prune(keep_seconds=-3600)
         self.useFixture(fixtures.MonkeyPatch("placement_core.changes.journal.tables.SLOTS", 4))
         committed, ended = set(), []
         #: Set when the slow reader had to load all. Writers go on until then.

@@ -6,29 +6,40 @@ import contextlib
 import itertools
 import json
 import os
+import pathlib
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import fixtures
 import sqlalchemy as sa
+import testtools
 
-from placement_core.takeover import comparisons, targets
+from placement_core.takeover import comparisons
 from placement_core.takeover.keystone import ROOT_ID
-from tests import databases, keystone_database
+from tests import (
+    blazar_databases,
+    blazar_rows,
+    databases,
+    keystone_database,
+    placement_database,
+)
 from tests.functional.cli import commands, test_commands
-from tests.functional.migrations import bare
 
-#: How often copies are killed at least, and how often one of them at most.
-_KILLS = {"sqlite": 20, "postgresql": 3, "mysql": 3}
+#: How often copies of a source are killed at least, and how often one of them at most.
+_KILLS = int(os.environ.get("PLACEMENT_TEST_KILLS", "3"))
 _KILLS_OF_ONE = 7
-_PROJECTS, _LIMITS = 100, 300
-_ALL = 2 + _PROJECTS + 3 + _LIMITS
 _COPY, _DIFF = ("migrate", "copy", "--execute"), ("migrate", "diff")
 
+_PROJECTS, _LIMITS = 100, 300
+_OF_KEYSTONE = 2 + _PROJECTS + 3 + _LIMITS
+_PROVIDERS, _CONSUMERS, _NAMES = 60, 200, 3
+_OF_PLACEMENT = 2 * _NAMES + _PROVIDERS + _CONSUMERS
+_HOSTS, _LEASES = 10, 100
 
-def _make_rows() -> dict[str, list[dict]]:
+
+def _make_keystone_rows() -> dict[str, list[dict]]:
     domain = {"id": "d", "name": "d", "domain_id": ROOT_ID, "parent_id": None,
               "is_domain": True, "description": "", "enabled": True}
     projects = [
@@ -51,15 +62,28 @@ def _make_rows() -> dict[str, list[dict]]:
         "project": [domain, *projects], "registered_limit": registered, "limit": limits}
 
 
-@databases.on_each_database
-class TestKilled(test_commands.CommandTestCase):
+class KilledTestCase(test_commands.CommandTestCase):
+    """Copies some sources into an empty database of ours.
+
+    :cvar rows: how many rows our tables have when all is copied: {table: number}.
+    """
+
     kind = "sqlite"
+    rows: Mapping[str, int]
 
     def setUp(self) -> None:
         super().setUp()
         self.random = random.Random(19)
-        folder = bare.database("sqlite", self.addCleanup).removeprefix("sqlite:///")
-        self.source = keystone_database.make(folder, _make_rows())
+        self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.sources = [word for source in self.make_sources() for word in ("--from", source)]
+        for name in ("targets.Writer", "placement_targets._Providers",
+                     "placement_targets._Consumers"):
+            self.useFixture(fixtures.MonkeyPatch(f"placement_core.takeover.{name}.batch", 10))
+        self.make_ours()
+
+    def make_sources(self) -> list[str]:
+        """Return what is copied: SERVICE=URL."""
+        raise NotImplementedError
 
     def make_ours(self) -> None:
         self.connection = databases.settings(self.kind).connection
@@ -71,8 +95,7 @@ class TestKilled(test_commands.CommandTestCase):
             code = 127
             with contextlib.suppress(BaseException):
                 code = commands.run(
-                    *arguments, "--from", f"keystone={self.source}",
-                    connection=self.connection).returncode
+                    *arguments, *self.sources, connection=self.connection).returncode
             os._exit(code)
         return child
 
@@ -98,14 +121,14 @@ class TestKilled(test_commands.CommandTestCase):
         with engine.connect() as connection:
             return connection.execute(sa.text(statement)).scalar_one()
 
-    def test_copies_killed_at_random_moments(self) -> None:
-        self.useFixture(fixtures.MonkeyPatch(f"{targets.__name__}.Writer.batch", 10))
-        self.make_ours()
+    def kill_copies(self) -> None:
+        """Kill copies at random moments, go on with them, and check what they end with."""
         whole = self.run_whole(*_COPY)
+        self.check_all()
         killed = 0
         parts = set()
         # Some are to be half-way.
-        while killed < _KILLS[self.kind] or not parts - {0, _ALL}:
+        while killed < _KILLS or not parts - {0, self.rows["copied_records"]}:
             self.make_ours()
             for number in range(_KILLS_OF_ONE):
                 moment = self.random.uniform(0, whole)
@@ -120,18 +143,28 @@ class TestKilled(test_commands.CommandTestCase):
 
     def check_all(self) -> None:
         """Check that all is here, and once only."""
-        self.assertEqual([], json.loads(self.run_command(
-            "migrate", "diff", "--from", f"keystone={self.source}", "-f", "json")))
-        for table, expected in (
-                ("catalog_projects", _PROJECTS), ("limits", _LIMITS),
-                ("copied_records", _ALL),
-                # What was made is told once.
-                ("limit_history", 3 + _LIMITS)):
-            self.assertEqual(expected, self.count(f"SELECT count(*) FROM {table}"), table)
+        self.assertEqual([], json.loads(self.run_command(*_DIFF, *self.sources, "-f", "json")))
+        self.assertEqual([], json.loads(self.run_command("db", "audit", "-f", "json")))
+        self.assertEqual(self.rows, {
+            table: self.count(f"SELECT count(*) FROM {table}") for table in self.rows})
+
+
+@databases.on_each_database
+class TestKeystone(KilledTestCase):
+    rows = {
+        "catalog_projects": _PROJECTS, "limits": _LIMITS, "copied_records": _OF_KEYSTONE,
+        # What was made is told once.
+        "limit_history": 3 + _LIMITS}
+
+    def make_sources(self) -> list[str]:
+        url = keystone_database.make(self.folder / "keystone.sqlite", _make_keystone_rows())
+        return [f"keystone={url}"]
+
+    def test_copies_killed_at_random_moments(self) -> None:
+        self.kill_copies()
 
     def test_a_comparison_goes_on_where_it_was_killed(self) -> None:
         self.useFixture(fixtures.MonkeyPatch(f"{comparisons.__name__}.CHUNK", 10))
-        self.make_ours()
         self.run_whole(*_COPY)
         compared = 0
         for _ in range(6):
@@ -146,8 +179,83 @@ class TestKilled(test_commands.CommandTestCase):
         self.assertTrue(compared > 0)
         self.run_whole(*_DIFF, "--resume")
         self.assertEqual(1, self.count("SELECT count(*) FROM comparisons"))
-        self.assertEqual(_ALL, self.count(
+        self.assertEqual(_OF_KEYSTONE, self.count(
             "SELECT compared FROM comparisons WHERE finished_at IS NOT NULL"))
+
+
+def _make_placement_rows() -> dict[str, list[tuple]]:
+    """Return providers, each tenth with children, and consumers that hold two classes each."""
+    make_uuid = placement_database.make_uuid
+    return {
+        "resource_classes": [(number, f"CUSTOM_CLASS_{number}") for number in range(_NAMES)],
+        "traits": [(number, f"CUSTOM_TRAIT_{number}") for number in range(_NAMES)],
+        "resource_providers": [
+            (number, make_uuid("provider", number), f"provider-{number}", 5, root,
+             None if number == root else root)
+            for number in range(1, _PROVIDERS + 1) for root in [(number - 1) // 10 * 10 + 1]],
+        "inventories": [
+            (number, class_id, 1000, 0, 1, 1000, 1, 1.0)
+            for number in range(1, _PROVIDERS + 1) for class_id in range(_NAMES)],
+        "resource_provider_traits": [
+            (number, number % _NAMES) for number in range(1, _PROVIDERS + 1)],
+        "projects": [(1, "project")], "users": [(1, "user")], "consumer_types": [(1, "INSTANCE")],
+        "consumers": [(number, make_uuid("consumer", number), 1, 1, 2, 1)
+                      for number in range(_CONSUMERS)],
+        "allocations": [
+            (make_uuid("consumer", number), number % _PROVIDERS + 1, class_id, 2)
+            for number in range(_CONSUMERS) for class_id in range(2)]}
+
+
+@databases.on_each_database
+class TestPlacement(KilledTestCase):
+    rows = {
+        "resource_providers": _PROVIDERS, "inventories": _NAMES * _PROVIDERS,
+        "resource_provider_traits": _PROVIDERS, "consumers": _CONSUMERS,
+        "allocations": 2 * _CONSUMERS, "copied_records": _OF_PLACEMENT}
+
+    def make_sources(self) -> list[str]:
+        url = placement_database.make(
+            self.folder / "placement.sqlite", _make_placement_rows())
+        return [f"placement={url}"]
+
+    def test_copies_killed_at_random_moments(self) -> None:
+        self.kill_copies()
+
+
+@testtools.skipUnless(blazar_databases.INSTALLED, "Blazar is not installed")
+@databases.on_each_database
+class TestBlazar(KilledTestCase):
+    """With the Placement that has its hosts, and the children for the slots on them."""
+
+    rows = {
+        "computehosts": _HOSTS, "leases": _LEASES, "lease_reservations": _LEASES,
+        "lease_events": 3 * _LEASES, "resource_providers": 2 * _HOSTS,
+        "copied_records": 3 * _HOSTS + _LEASES}
+
+    def make_sources(self) -> list[str]:
+        make_uuid = placement_database.make_uuid
+        placement = placement_database.make(self.folder / "placement.sqlite", {
+            "resource_classes": list(enumerate(("VCPU", "MEMORY_MB", "DISK_GB"))),
+            "resource_providers": [
+                *((number, make_uuid("host", number), f"host-{number}", 1, number, None)
+                  for number in range(1, _HOSTS + 1)),
+                *((_HOSTS + number, make_uuid("child", number), f"blazar_host-{number}", 0,
+                   number, number) for number in range(1, _HOSTS + 1))],
+            "inventories": [(number, class_id, 100_000, 0, 1, 100_000, 1, 1.0)
+                            for number in range(1, _HOSTS + 1) for class_id in range(3)]})
+        blazar = blazar_databases.empty("sqlite")
+        tables = blazar_databases.Tables(blazar)
+        tables.insert(blazar_rows.host(str(number), f"host-{number}")
+                      for number in range(1, _HOSTS + 1))
+        for number in range(_LEASES):
+            tables.insert(blazar_rows.LeaseRows(
+                start=blazar_rows.START + number * blazar_rows.DAY).instances(
+                    {str(number % _HOSTS + 1): 2}))
+        tables.dispose()
+        return [f"placement={placement}", f"blazar={blazar}"]
+
+    def test_copies_killed_at_random_moments(self) -> None:
+        self.kill_copies()
 
 
 def _make_deadly(function: Callable[..., None], number: int) -> Callable[..., None]:

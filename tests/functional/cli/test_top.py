@@ -127,9 +127,7 @@ class TestLive(test_commands.CommandTestCase):
         process = subprocess.Popen(
             [sys.executable, "-m", "placement_core", "top", "--interval", "0.2"],
             env=commands.environment(self.connection, TERM="xterm", **_BY_PLACEMENT),
-            stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-            # Who runs tests in the background may have it ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
         os.close(theirs)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)

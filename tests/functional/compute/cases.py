@@ -14,8 +14,7 @@ from placement_core.cells.records import Cell
 from placement_core.context import Context
 from placement_core.placement import inventories, providers
 from placement_core.placement.records import InventoryValues
-from tests import base, databases
-from tests.functional.migrations import bare
+from tests import base, cell_databases, databases
 from tests.http.base import configuration
 
 _numbers = itertools.count(1)
@@ -41,6 +40,7 @@ class CellsTestCase(base.TestCase):
         super().setUp()
         self.url = databases.settings(self.kind).connection
         self.addCleanup(engines.SHARED.dispose)
+        self._databases = itertools.count()
         self.parts = self.service()
         self.database = self.parts.database
         self.cells, self.nodes = self.parts.cells, self.parts.compute_nodes
@@ -60,7 +60,7 @@ class CellsTestCase(base.TestCase):
         """Make a cell with a database of its own, or of ``url``."""
         made = mappings.create(
             self.ctx, self.cells, name=name,
-            database_connection=url or bare.database(self.kind, self.addCleanup))
+            database_connection=url or cell_databases.empty(self.kind, next(self._databases)))
         schema.sync(self.ctx, self.cells, made)
         return made
 

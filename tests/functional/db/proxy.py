@@ -48,6 +48,10 @@ class Proxy:
         self._then_refuse = then_refuse
         self._action = getattr(self, f"_{action}")
 
+    def disarm(self) -> None:
+        """Lose nothing more."""
+        self._action = None
+
     def drop_all(self) -> None:
         """Cut every connection there is."""
         while self._clients:
@@ -70,7 +74,8 @@ class Proxy:
 
     def _serve(self, client: socket.socket) -> None:
         server = socket.create_connection(self._server)
-        with client, server, contextlib.suppress(OSError):
+        # ValueError: ``drop_all`` has closed it.
+        with client, server, contextlib.suppress(OSError, ValueError):
             while not self._closed:
                 ready, _, _ = select.select([client, server], [], [], 0.2)
                 for source in ready:

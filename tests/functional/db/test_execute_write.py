@@ -196,3 +196,21 @@ class TestExecuteWrite(base.DatabaseTestCase):
         finally:
             sa.event.remove(self.database.writer, "before_cursor_execute", note)
         self.assertTrue(any("INSERT INTO resource_providers" in each for each in heard), heard)
+
+
+class TestPlansOfPostgreSQL(base.DatabaseTestCase):
+
+    kind = "postgresql"
+
+    def setUp(self):
+        if self.kind not in databases.KINDS:
+            self.skipTest("There is no PostgreSQL.")
+        super().setUp()
+
+    def test_a_scan_is_not_compiled(self):
+        """Machine code for a statement takes many times as long as the statement."""
+        scan = sa.text("EXPLAIN SELECT name FROM resource_providers WHERE generation = 7")
+        with self.database.writer.connect() as connection:
+            plan = connection.scalars(scan).all()
+        self.assertIn("Seq Scan", plan[0])
+        self.assertEqual([], [line for line in plan if "JIT" in line])

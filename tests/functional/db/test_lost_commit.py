@@ -26,6 +26,18 @@ _COMMIT = {"postgresql": b"COMMIT\0", "mysql": b"\x03COMMIT"}
 _NOT_ENCRYPTED = {"postgresql": "sslmode=disable", "mysql": "ssl_disabled=true"}
 
 
+def put_proxy_before(database: Database, journal: Journal) -> tuple[proxy.Proxy, Database]:
+    """Return a proxy before a server, and a ``Database`` that reaches it through the proxy."""
+    url, kind = sa.make_url(database.settings.connection), database.dialect
+    loser = proxy.Proxy((url.host, url.port or _PORTS[kind]), _COMMIT[kind])
+    url = url.set(host=loser.address[0], port=loser.address[1])
+    return loser, Database(
+        dataclasses.replace(
+            database.settings, connection=url.render_as_string(hide_password=False),
+            connection_parameters=_NOT_ENCRYPTED[kind]),
+        journal)
+
+
 class LostTestCase(claims.ClaimsTestCase):
     """Our application behind a proxy; ``self.ctx`` still reaches the server directly."""
 
@@ -33,15 +45,8 @@ class LostTestCase(claims.ClaimsTestCase):
         super().setUp()
         if self.kind == "sqlite":
             self.skipTest("an SQLite database has no connection that could be lost")
-        url = sa.make_url(self.database.settings.connection)
-        self.proxy = proxy.Proxy((url.host, url.port or _PORTS[self.kind]), _COMMIT[self.kind])
+        self.proxy, self.proxied = put_proxy_before(self.database, Journal())
         self.addCleanup(self.proxy.close)
-        url = url.set(host=self.proxy.address[0], port=self.proxy.address[1])
-        self.proxied = Database(
-            dataclasses.replace(
-                self.database.settings, connection=url.render_as_string(hide_password=False),
-                connection_parameters=_NOT_ENCRYPTED[self.kind]),
-            Journal())
         self.addCleanup(self.proxied.dispose)
         self.far = Context(self.proxied)
         self.host = self.provider(VCPU=8)
@@ -139,7 +144,8 @@ class TestLostCommitsOfGroups(LostTestCase):
         requests = [WriteRequest([self.write({self.host: {"VCPU": 2}}, consumer=uuid, seen=None)])
                     for uuid in (self.consumer, self.others)]
         return grouped_writes.apply_together(
-            self.far, [GroupedWrite(request, []) for request in requests], [], self.owners)
+            self.far, [GroupedWrite(request, [], self.far) for request in requests], [],
+            self.owners)
 
     def assert_made(self, outcomes, made):
         self.assertTrue(self.proxy.happened.wait(20))

@@ -300,6 +300,26 @@ class TestSeen(base.DatabaseTestCase):
 
         self.expect(failures.RolledBack, read)
 
+    def test_a_widened_column(self):
+        """A connection has statements whose result has another type since a schema change."""
+        self.only("postgresql")
+        self.execute("CREATE TABLE widened (name VARCHAR(32))")
+        self.addCleanup(self.execute, "DROP TABLE widened")
+        statement = sa.select(sa.table("widened", sa.column("name")))
+
+        def read():
+            with db.read_each(self.ctx) as session:
+                for _ in range(10):  # psycopg prepares what comes again and again
+                    session.execute(statement).all()
+                self.execute(
+                    "ALTER TABLE widened ALTER COLUMN name TYPE VARCHAR(255)", ctx=self.context())
+                session.execute(statement).all()
+
+        self.expect(failures.ConnectionLost, read)
+        # Its connection is closed; another one knows nothing of the type before.
+        with db.read_each(self.ctx) as session:
+            self.assertEqual([], session.execute(statement).all())
+
     def test_a_failed_transaction(self):
         self.only("postgresql")
 

@@ -1,10 +1,6 @@
-"""Race tests of limits from other processes: what they run.
-
-``python -m tests.functional.limits.rivals JOB CONNECTION JSON`` does one job.
-"""
+"""Race tests of limits from other processes: what they run."""
 
 import random
-import sys
 
 from oslo_config import cfg
 
@@ -13,14 +9,7 @@ from placement_core.limits import bulk_register, errors, limits, registered, use
 from placement_plugins.catalog.local import LocalCatalog
 from placement_plugins.enforcement.flat import Flat
 from placement_plugins.enforcement.strict_two_level import StrictTwoLevel
-from tests.functional.placement.races import processes
 from tests.functional.placement.races.processes import say, wait_for_start
-
-
-class Process(processes.Process):
-    """A job of this module in a process of its own."""
-
-    module = __name__
 
 
 def create(database, *, kind, items):
@@ -78,9 +67,3 @@ def set_until_gone(database, *, items):
                 outcomes.append(type(error).__name__)
                 items.remove(item)
     say({name: outcomes.count(name) for name in set(outcomes)})
-
-
-JOBS = {job.__name__: job for job in (create, register, change, set_until_gone)}
-
-if __name__ == "__main__":
-    processes.main(JOBS, *sys.argv[1:])

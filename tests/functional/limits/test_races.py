@@ -56,7 +56,7 @@ class TestDuplicates(RaceTestCase):
             ("user_limit", self.user_item(self.top, "me", 5, region_id=None)),
         ):
             said = processes.run(*(
-                rivals.Process("create", self.database, kind=kind, items=[item])
+                processes.Process(rivals.create, self.database, kind=kind, items=[item])
                 for _ in range(4)))
             self.assertEqual(["DuplicateLimit"] * 3 + ["created"],
                              sorted(each[0]["outcome"] for each in said))
@@ -65,7 +65,7 @@ class TestDuplicates(RaceTestCase):
     def test_a_list_that_every_node_registers(self):
         items = [self.registration(f"resource{number}", number) for number in range(5)]
         said = processes.run(*(
-            rivals.Process("register", self.database, items=items) for _ in range(3)))
+            processes.Process(rivals.register, self.database, items=items) for _ in range(3)))
         self.assertEqual([["created"] * 5, ["unchanged"] * 5, ["unchanged"] * 5],
                          sorted(each[0]["states"] for each in said))
 
@@ -146,8 +146,8 @@ class TestTrees(RaceTestCase):
             [self.item(self.domain, 9), self.item(self.top, 5), self.item(self.child, 3)],
             model=cases.STRICT)
         said = processes.run(*(
-            rivals.Process("change", self.database, ids=[each.id for each in made], rounds=40,
-                           seed=seed)
+            processes.Process(rivals.change, self.database, ids=[each.id for each in made],
+                              rounds=40, seed=seed)
             for seed in range(3)))
         refused = sum(each[0]["refused"] for each in said)
         self.assertGreater(refused, 5)
@@ -257,8 +257,8 @@ class TestOrphans(RaceTestCase):
 
     def test_from_processes(self):
         doomed = [self.project(f"p{number}", self.domain) for number in range(12)]
-        process = rivals.Process("set_until_gone", self.database,
-                                 items=[self.item(node, 1) for node in doomed])
+        process = processes.Process(rivals.set_until_gone, self.database,
+                                    items=[self.item(node, 1) for node in doomed])
         process.ready()
         process.start()
         ctx = self.context()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 
 import fixtures
 import sqlalchemy as sa
@@ -182,3 +183,36 @@ class TestNewDatabase(BareTestCase):
         sync.sync(self.settings)
         self.assertEqual([], differences(self.url))
         self.assertEqual(256, len(self.rows("change_heads")))
+
+
+class TestDeadlock(BareTestCase):
+    """A running service locks tables in another order than the revisions."""
+
+    kind = "postgresql"
+
+    def setUp(self) -> None:
+        if self.kind not in databases.KINDS:
+            self.skipTest("There is no PostgreSQL.")
+        super().setUp()
+
+    def test_the_step_begins_again(self) -> None:
+        sync.sync(self.settings)
+        self.run_sql(
+            f"UPDATE {revisions.VERSION_TABLE} SET version_num = '0014'",
+            "ALTER TABLE changes DROP COLUMN project",
+            "ALTER TABLE allocations DROP COLUMN started_at")
+        said: list[str] = []
+        syncing = threading.Thread(target=lambda: sync.sync(self.settings, said.append))
+        service = self.connect()
+        service.execute(sa.text("SET deadlock_timeout = '30s'"))  # the sync is the victim
+        service.execute(sa.text("LOCK TABLE allocations IN ROW EXCLUSIVE MODE"))
+        syncing.start()
+        waits = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted "
+                        "AND relation = 'allocations'::regclass")
+        while syncing.is_alive() and not service.scalar(waits):
+            time.sleep(0.02)
+        service.execute(sa.text("LOCK TABLE changes IN ROW EXCLUSIVE MODE"))
+        service.commit()
+        syncing.join()
+        self.assertIn("begins again", " ".join(said))
+        self.assertEqual([], differences(self.url))

@@ -71,7 +71,9 @@ class TestAggregates(base.DatabaseTestCase):
         for generation in (None, 0):
             with db.write(self.ctx) as session:
                 self.replace([factories.new_uuid()], generation)
-                self.assertEqual({("provider", self.provider.id)}, session.recorded_changes)
+                self.assertEqual(
+                    [("provider", self.provider.id)],
+                    [(change.kind, change.ref) for change in session.recorded_changes])
 
     def test_same_aggregates_at_once(self):
         uuids = [factories.new_uuid() for _ in range(20)]

@@ -1,6 +1,8 @@
 import sqlalchemy as sa
 
 from placement_core import db
+from placement_core.feed import reading
+from placement_core.feed.records import Filters
 from placement_core.placement import allocations, errors, tables
 from placement_core.placement.allocations import consumers
 from placement_core.placement.allocations.owners import Owners
@@ -166,3 +168,17 @@ class TestOwners(claims.ClaimsTestCase):
     def database_is_as_the_counters_say(self):
         usage, = usages.for_project(self.ctx, "next")
         self.assertEqual({"VCPU": 1}, dict(usage.resources))
+
+
+@databases.on_each_database
+class TestLock(claims.ClaimsTestCase):
+    """For callers that decide by a consumer's allocations, and may change nothing."""
+
+    def test_readers_of_changes_learn_of_it(self):
+        """Its row has another time afterwards."""
+        self.claim({self.provider(VCPU=8): {"VCPU": 1}})
+        token = reading.read_now(self.ctx).token
+        with db.write(self.ctx) as session:
+            self.assertTrue(consumers.lock(session, self.consumer))
+        answer = reading.read(self.ctx, token, Filters(frozenset({"consumer"})), most=10)
+        self.assertEqual([self.consumer], [change.id for change in answer.changes])

@@ -104,6 +104,19 @@ class TestProviderCopies(CopiesTestCase):
             [(each.root_uuid, each.parent_uuid) for uuid in (C, B)
              for each in (providers.get(self.ctx, uuid),)])
 
+    def test_a_generation_that_is_set(self) -> None:
+        """Down as well as up; nothing else changes, and clients go on with it."""
+        host = provider(A, "host", generation=7, inventories={"VCPU": InventoryValues(4)})
+        self.write(host)
+        for seen, generation in ((7, 3), (3, 12)):
+            provider_copies.set_generation(self.ctx, A, generation, seen=seen)
+            self.assertEqual([dataclasses.replace(host, generation=generation)],
+                             provider_copies.list_all(self.ctx))
+        self.assertRaises(errors.ProviderGenerationConflict, provider_copies.set_generation,
+                          self.ctx, A, 1, seen=3)
+        self.assertRaises(errors.ProviderNotFound, provider_copies.set_generation,
+                          self.ctx, B, 1, seen=3)
+
     def test_a_parent_that_is_not_there(self) -> None:
         self.assertRaises(errors.ProviderNotCreated, self.write, provider(A, "a", B))
 

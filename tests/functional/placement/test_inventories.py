@@ -271,7 +271,7 @@ class TestInventories(InventoryTestCase):
         self.assertEqual(({}, 5), (self.stored(), self.generation()))
 
     def test_every_write_is_logged(self):
-        touched = {("provider", self.provider.id)}
+        touched = [("provider", self.provider.id)]
         for write in (
             functools.partial(self.create, "VCPU", InventoryValues(4)),
             functools.partial(self.update, "VCPU", InventoryValues(4), 1),
@@ -281,7 +281,8 @@ class TestInventories(InventoryTestCase):
         ):
             with db.write(self.ctx) as session:
                 write()
-                self.assertEqual(touched, session.recorded_changes)
+                self.assertEqual(touched, [
+                    (change.kind, change.ref) for change in session.recorded_changes])
 
 
 @databases.on_each_database

@@ -147,7 +147,8 @@ class TestProviders(base.DatabaseTestCase):
         with db.write(self.ctx) as session:
             providers.update(self.ctx, top.uuid, name="t", parent_uuid=there.uuid,
                              allow_reparenting=True)
-            touched = {ref for kind, ref in session.recorded_changes if kind == "provider"}
+            touched = {change.ref for change in session.recorded_changes
+                       if change.kind == "provider"}
         self.assertEqual({there.id, top.id, leaf.id}, touched)
 
     def test_delete(self):

@@ -144,7 +144,7 @@ class TestResourceClasses(ClassTestCase):
             with db.write(self.ctx) as session:
                 write()
                 self.assertEqual(
-                    ["resource_class"], [kind for kind, _ in session.recorded_changes])
+                    ["resource_class"], [change.kind for change in session.recorded_changes])
 
     def test_missing_standard_names_come_back(self):
         with db.write(self.ctx) as session:

@@ -5,10 +5,37 @@ import time
 
 import sqlalchemy as sa
 
-from placement_core.placement import aggregates, inventories, providers, resource_classes, traits
+from placement_core.placement import (
+    aggregates,
+    allocations,
+    inventories,
+    providers,
+    resource_classes,
+    traits,
+)
 from placement_core.testing import factories
 from tests import base, databases, round_trips
 from tests.functional.placement import claims
+
+#: More rows, of which PostgreSQL is not told.
+_OTHERS = "SELECT number FROM generate_series(100000, 129999) AS number"
+_MANY_OTHERS = (
+    "INSERT INTO resource_providers (id, uuid, name, generation, revision, root_provider_id) "
+    f"SELECT number, 'other-' || number, 'other-' || number, 0, 0, number FROM ({_OTHERS}) "
+    "AS others",
+    "INSERT INTO consumers (uuid, project_id, user_id, generation) "
+    f"SELECT 'other-' || number, 1, 1, 1 FROM ({_OTHERS}) AS others",
+    "INSERT INTO inventories (resource_provider_id, resource_class_id, total, reserved, min_unit, "
+    "max_unit, step_size, allocation_ratio, used, capacity) "
+    f"SELECT number, 0, 1, 0, 1, 1, 1, 1, 0, 1 FROM ({_OTHERS}) AS others",
+    f"INSERT INTO pooled_trees (root_provider_id) {_OTHERS}",
+)
+_NO_OTHERS = (
+    "DELETE FROM consumers WHERE uuid LIKE 'other-%'",
+    "DELETE FROM inventories WHERE resource_provider_id >= 100000",
+    "DELETE FROM pooled_trees",
+    "DELETE FROM resource_providers WHERE uuid LIKE 'other-%'",
+)
 
 
 class TestReads(base.DatabaseTestCase):
@@ -66,3 +93,41 @@ class TestPlans(claims.ClaimsTestCase):
                 time.sleep(0.1)
             self.assertGreater(now.idx_scan, by_key, table)
             self.assertEqual(whole, now.seq_scan, table)
+
+    def test_many_together_go_by_keys(self):
+        """Each looks at its own rows, however many others have come since it was planned."""
+        if self.kind != "postgresql":
+            self.skipTest("only PostgreSQL keeps plans for longer than a statement")
+        hosts = [self.provider(VCPU=1000) for _ in range(10)]
+        self.run_sql("VACUUM ANALYZE")
+        self.claim_together_and_delete(hosts, 8)
+        self.run_sql(*_MANY_OTHERS)
+        looked_at = self.looked_at()
+        try:
+            self.claim_together_and_delete(hosts, 20)
+            self.database.dispose()
+            # What other tests have read may be counted late. One look at all the others would be
+            # 3,000 for each claim.
+            self.assertLess((self.looked_at() - looked_at) / (20 * len(hosts)), 1500)
+        finally:
+            self.run_sql(*_NO_OTHERS)
+
+    def claim_together_and_delete(self, hosts, times):
+        for _ in range(times):
+            uuids = [factories.new_uuid() for _ in hosts]
+            for held in [{host: {"VCPU": 1}} for host in hosts], [{} for _ in hosts]:
+                allocations.replace(self.ctx, [
+                    self.write(each, consumer=uuid) for each, uuid in zip(held, uuids, strict=True)
+                ], owners=self.owners)
+
+    def run_sql(self, *statements):
+        with self.database.autocommit.connect() as connection:
+            for statement in statements:
+                connection.execute(sa.text(statement))
+
+    def looked_at(self):
+        """Return how many rows of indexes were read, by connections that have ended."""
+        with self.database.autocommit.connect() as connection:
+            connection.execute(sa.text("SELECT pg_stat_clear_snapshot()"))
+            return connection.scalar(sa.text(
+                "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes"))

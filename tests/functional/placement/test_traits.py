@@ -88,7 +88,7 @@ class TestTraits(base.DatabaseTestCase):
         ):
             with db.write(self.ctx) as session:
                 write()
-                self.assertEqual([kind], [found for found, _ in session.recorded_changes])
+                self.assertEqual([kind], [change.kind for change in session.recorded_changes])
 
 
 @databases.on_each_database

@@ -8,8 +8,10 @@ import time
 import unittest
 from unittest import mock
 
+import sqlalchemy as sa
+
 from placement_core import errors as core_errors, tracing
-from placement_core.placement import allocations, errors
+from placement_core.placement import allocations, errors, tables
 from placement_core.placement.allocations import grouped_writes, write_queue
 from placement_core.placement.records import ANY_GENERATION
 from placement_core.testing import factories
@@ -111,6 +113,37 @@ class TestWriteQueue(claims.ClaimsTestCase):
             ([type(each) for each in outcomes if each is not None], outcomes.count(None)))
         self.assertEqual({"VCPU": 8}, self.used(host))
         self.assertEqual(host.generation + 8, self.generation(host))
+
+    def test_of_a_refused_member_nothing_is_written(self):
+        """The row of a consumer that it does not let grow stays as it was, in every column."""
+        host = self.provider(VCPU=8)
+        self.put({host: {"VCPU": 1}}, consumer=self.consumer)
+        before = self.row(self.consumer)
+        outcomes = self.together(
+            host,
+            lambda: self.put({host: {"VCPU": 9}}, consumer=self.consumer, seen=1),
+            lambda: self.put({host: {"VCPU": 1}}),
+            lambda: self.put({host: {"VCPU": 1}}))
+        self.assertEqual([errors.CapacityExceeded, type(None), type(None)],
+                         [type(each) for each in outcomes])
+        self.assertEqual(before, self.row(self.consumer))
+        self.assertEqual({"VCPU": 4}, self.used(host))
+
+    def test_members_that_are_applied_are_dated(self):
+        host = self.provider(VCPU=8)
+        self.put({host: {"VCPU": 1}}, consumer=self.consumer)
+        self.assertIsNone(self.row(self.consumer).updated_at)
+        outcomes = self.together(
+            host,
+            lambda: self.put({host: {"VCPU": 2}}, consumer=self.consumer, seen=1),
+            lambda: self.put({host: {"VCPU": 1}}))
+        self.assertEqual([None, None], outcomes)
+        self.assertIsNotNone(self.row(self.consumer).updated_at)
+
+    def row(self, consumer):
+        with self.database.autocommit.connect() as connection:
+            return connection.execute(sa.select(tables.consumers).where(
+                tables.consumers.c.uuid == consumer)).one()
 
     @unittest.skipUnless(spans.INSTALLED, spans.REASON)
     def test_spans(self):

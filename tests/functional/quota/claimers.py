@@ -1,14 +1,9 @@
-"""Race tests of claims from other processes: what they run.
-
-``python -m tests.functional.quota.claimers JOB CONNECTION JSON``, see
-``tests.functional.placement.races.processes``.
-"""
+"""Race tests of claims from other processes: what they run."""
 
 from __future__ import annotations
 
 import itertools
 import random
-import sys
 import threading
 import time
 
@@ -22,9 +17,6 @@ from tests.functional.quota.held import Cloud
 
 _SECONDS = 60
 
-
-class Process(processes.Process):
-    module = __name__
 
 
 def _claim(ctx, cloud, provider, project, hold_seconds=None) -> Claim:
@@ -88,7 +80,3 @@ def live_until_killed(database, *, providers: list[str], projects: list[str], th
     for number in range(threads):
         threading.Thread(target=play, args=(number,), daemon=True).start()
     time.sleep(_SECONDS)
-
-
-if __name__ == "__main__":
-    processes.main({job.__name__: job for job in (claim, live_until_killed)}, *sys.argv[1:])

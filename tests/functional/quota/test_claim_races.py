@@ -238,8 +238,8 @@ class TestOneTree(held.HeldTestCase):
 
     def claimers(self, projects, *, count=32):
         return [
-            claimers.Process("claim", self.database, providers=self.hosts, projects=projects,
-                             threads=8, count=count)
+            processes.Process(claimers.claim, self.database, providers=self.hosts,
+                              projects=projects, threads=8, count=count)
             for _ in range(2)]
 
     def assert_ten_of_sixty_four(self, limited, projects):
@@ -282,7 +282,7 @@ class TestOneTree(held.HeldTestCase):
         for seed in range(3):
             chance = random.Random(seed)
             alive = [
-                claimers.Process("live_until_killed", self.database, providers=self.hosts,
+                processes.Process(claimers.live_until_killed, self.database, providers=self.hosts,
                                  projects=projects, threads=4) for _ in range(2)]
             for process in alive:
                 process.ready()

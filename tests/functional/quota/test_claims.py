@@ -6,7 +6,8 @@ import fixtures
 
 from placement_core.placement import allocations, errors as placement_errors
 from placement_core.placement.records import InventoryValues
-from placement_core.quota import claim_expiry, claims, errors
+from placement_core.plugin_api import counting
+from placement_core.quota import claim_expiry, claims, errors, project_trees
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.quota import held
@@ -50,6 +51,21 @@ class TestClaims(held.HeldTestCase):
         self.assertEqual((1, 0), (self.generation(made.consumer_uuid), self.rows()))
         claims.release(self.ctx, made.consumer_uuid)
         self.assertEqual({"VCPU": 0, "MEMORY_MB": 0}, self.used(self.host))
+
+    def test_what_projects_hold(self):
+        """What claims hold is known by project, until they are confirmed or written over."""
+        self.assertEqual({}, project_trees.read_held(self.ctx))
+        made, over = self.hold(self.asked), self.hold({self.host: {"VCPU": 3}})
+        self.hold(self.asked, seconds=None)
+        self.expired({self.host: {"MEMORY_MB": 1}})
+        self.assertEqual(
+            {self.cloud.leaf: {"VCPU": 5, "MEMORY_MB": 5, counting.CONSUMERS: 3}},
+            project_trees.read_held(self.ctx))
+        claims.confirm(self.ctx, made.consumer_uuid)
+        self.hold({self.host: {"VCPU": 4}}, consumer=over.consumer_uuid, seen=1,
+                  seconds=None)
+        self.assertEqual({self.cloud.leaf: {"MEMORY_MB": 1, counting.CONSUMERS: 1}},
+                         project_trees.read_held(self.ctx))
 
     def test_parts_of_a_second_count(self):
         """A database that rounds to whole seconds would give up to a second less."""

@@ -105,10 +105,12 @@ class TestGroups(project_trees.TreeTestCase):
                     "berta", "INSTANCE", None)]) for number in (1, 2)]
                 for request in requests:
                     self.owners.ensure(self.ctx, request.writes)
-                stale = GroupedWrite(requests[0], [gate.prepare(self.ctx, requests[0])])
+                stale = GroupedWrite(
+                    requests[0], [gate.prepare(self.ctx, requests[0])], self.ctx)
                 self.register(**{f"other{most}": 1})
                 self.decisions.read_usages(self.ctx)  # an index is as old as its last reader
-                current = GroupedWrite(requests[1], [gate.prepare(self.ctx, requests[1])])
+                current = GroupedWrite(
+                    requests[1], [gate.prepare(self.ctx, requests[1])], self.ctx)
                 self.assertEqual([Undecided()] * 2, grouped_writes.apply_together(
                     self.ctx, [current, stale], [gate], self.owners), most)
 
@@ -203,8 +205,10 @@ class TestGroups(project_trees.TreeTestCase):
         for request in requests:
             self.owners.ensure(self.ctx, request.writes)
         return grouped_writes.apply_together(
-            self.ctx, [GroupedWrite(request, [gate.prepare(self.ctx, request) for gate in gates])
-                       for request in requests], gates, self.owners)
+            self.ctx, [
+                GroupedWrite(
+                    request, [gate.prepare(self.ctx, request) for gate in gates], self.ctx)
+                for request in requests], gates, self.owners)
 
     def write_alone(self, request):
         try:

@@ -47,6 +47,9 @@ class TestUsage(UsageTestCase):
             "ram": (-1, "default", 10, 80, self.domain),
             "servers": (10, "default", 1, 9, self.left)}, self.shares(self.left))
         self.assertEqual((12, "set", 0, 5, self.trunk), self.shares(self.trunk)["cores"])
+        self.assertEqual([(self.left, 10, 3), (self.trunk, 12, 7)], [
+            (bound.node_id, bound.limit, bound.used)
+            for bound in self.of(self.left).resources["cores"].chain])
         self.assertEqual((10, "default", 0, 10, self.other), self.shares(self.other)["cores"])
 
     def test_what_is_exceeded_leaves_nothing(self):
@@ -155,6 +158,21 @@ class TestOverview(UsageTestCase):
             overview.resources["cores"].free, overview.resources["cores"].held_by))
         self.assertEqual((sorted([self.left, self.right, self.trunk]), None),
                          counting.questions.pop())
+
+    def test_what_is_used_below(self):
+        """The usage of all projects below one, and the limits of domains."""
+        self.limit(self.domain, 40)
+        for project, amount in ((self.trunk, 1), (self.left, 2), (self.right, 3),
+                                (self.project("leaf", self.left), 4)):
+            self.use(project, amount)
+        overview = self.parts.overviews.make(self.ctx)
+        below = dict(zip(
+            overview.project_ids, overview.resources["cores"].used_below, strict=True))
+        self.assertEqual((9, 4, 0), tuple(
+            below[project] for project in (self.trunk, self.left, self.right)))
+        self.assertEqual("garden", overview.domains[self.domain].name)
+        self.assertEqual({"cores": 40}, overview.domains[self.domain].limits)
+        self.assertEqual(self.trunk, overview.nodes[self.left].parent_id)
 
     def test_names(self):
         found = self.parts.overviews.make(self.ctx)

@@ -77,6 +77,9 @@ class TestBacklog(eventful.EventTestCase):
                 sa.update(_managers).where(_managers.c.owner == owner)
                 .values(seen_at=clock.in_seconds(sa.literal_column(str(-seconds), sa.Integer))))
         self.assertEqual(1, self.measure().managers)
+        self.assertEqual([("c", True), ("a", False), ("b", False)], [
+            (manager.owner, manager.is_alive)
+            for manager in heartbeats.list_(self.context(), most=9)])
         self.execute(sa.delete(_managers).where(_managers.c.owner == "c"))
         found = self.measure()
         self.assertEqual(0, found.managers)

@@ -250,8 +250,8 @@ class TestRaces(FenceTestCase):
             self.skipTest("one writer at a time")
         write, pauses = applying.write_allocations, []
 
-        def paused_write(session, planned):
-            write(session, planned)
+        def paused_write(session, planned, now):
+            write(session, planned, now)
             for pause in pauses:
                 pause.here()
 

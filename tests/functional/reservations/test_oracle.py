@@ -25,7 +25,7 @@ class TestAgainstTheOracle(lease_cases.LeasesTestCase):
         self.admitted = self.refused = 0
 
     def reservation(self, want):
-        among = pools.requirement(want)
+        among = pools.requirement(want, self.sizes)
         if want.kind == "host":
             return self.whole(want.least, want.most, hypervisor_properties=among)
         return NewReservation("virtual:instance", {

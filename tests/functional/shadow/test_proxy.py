@@ -10,7 +10,7 @@ from typing import Any
 import testtools
 
 from placement_core.shadow.modes import Mode, Side
-from tests import placement_service, proxies, shadows
+from tests import databases, placement_service, proxies, shadows
 
 _TRAITS = ["CUSTOM_FAST"]
 
@@ -220,6 +220,42 @@ class TestDivergence(ShadowTestCase):
             lambda: "ahead of" in proxy.report().unresolved.get(name, ""))
         proxy.stop()
         self.assertEqual([name], list(proxy.report().unresolved))
+
+    def test_generations_that_are_set(self) -> None:
+        """With our database, what is ahead becomes what it is at upstream."""
+        path = f"/resource_providers/{self.sides.host}"
+        inventories = shadows.ask(self.sides.ours, "GET", f"{path}/inventories")[1]
+        for _ in range(3):
+            inventories = shadows.ask(
+                self.sides.ours, "PUT", f"{path}/inventories", inventories)[1]
+        proxy = self.useFixture(shadows.Proxy(
+            self.sides.upstream, self.sides.ours, self.sides.folder, "--set-generations",
+            database=self.sides.database))
+        consumer = new_uuid()
+        self.assertEqual(204, self.sides.claim(proxy.url, consumer))
+        self.wait_for("/usages?project_id=project")
+        shadows.ask(proxy.url, "GET", path)
+        self.wait_for(path)
+        self.wait_for(f"/allocations/{consumer}")
+        shadows.wait_until(lambda: not proxy.report().unresolved)
+        self.assertEqual(204, self.sides.claim(proxy.url, new_uuid()))
+        self.wait_for(path)
+        proxy.stop()
+        self.assertEqual({"provider: body": 1}, proxy.report().different)
+
+    def test_generations_in_another_database(self) -> None:
+        """Nothing is written there."""
+        self.spoil()
+        path = f"/resource_providers/{self.sides.host}"
+        inventories = shadows.ask(self.sides.ours, "GET", f"{path}/inventories")[1]
+        shadows.ask(self.sides.ours, "PUT", f"{path}/inventories", inventories)
+        proxy = self.useFixture(shadows.Proxy(
+            self.sides.upstream, self.sides.ours, self.sides.folder, "--set-generations",
+            database=databases.settings("sqlite").connection))
+        self.assertEqual(204, self.sides.claim(proxy.url, new_uuid()))
+        shadows.ask(proxy.url, "GET", path)
+        shadows.wait_until(lambda: "in the database: No resource provider with uuid" in (
+            proxy.report().unresolved.get(f"resource provider {self.sides.host}", "")))
 
     def test_ours_is_away(self) -> None:
         """Upstream answers; what was written meanwhile is read again."""

@@ -19,7 +19,7 @@ from tests.functional.cli import commands
 from tests.functional.shadow.test_proxy import ShadowTestCase, new_uuid
 
 #: Requests a second of the load, and how many claims come before the way back (1,000 for the
-#: long run).
+#: long run). PLACEMENT_TEST_SHADOW_DATABASE says on which kind of database ours is.
 _PACE = 50
 _CLAIMS = int(os.environ.get("PLACEMENT_TEST_SHADOW_CLAIMS", "100"))
 _READERS = 3
@@ -158,6 +158,10 @@ class TestSwitch(SwitchTestCase):
         self.assertEqual(({}, {}), (report.different, report.unresolved))
         self.assertEqual(*(self.sides.read_generation(url) for url in (
             self.sides.upstream, self.sides.ours)))
+        diff = commands.run(
+            "migrate", "diff", "--from", f"placement=sqlite:///{self.sides.placement.database}",
+            connection=self.sides.database)
+        self.assertEqual((0, "All is equal.\n"), (diff.returncode, diff.stdout))
 
     def test_differences(self) -> None:
         """Nothing has happened, and the objects are named."""

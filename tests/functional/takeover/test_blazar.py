@@ -233,8 +233,8 @@ class TestCopy(BlazarTestCase):
         url = blazar_databases.empty(self.kind)
         exporter = export.make_exporter()
         counts = exports.count_rows(self.context(), exporter)
-        self.assertEqual([], export_databases.write(
-            exporter, url, iter(rows), counts, lambda *_: None))
+        with export_databases.open_target(exporter, url) as target:
+            self.assertEqual([], target.write(iter(rows), counts, lambda *_: None))
         self.assertEqual(len(rows), sum(counts.values()))
         self.assertEqual([], list(export.list_left_out(self.context())))
         self.url = url

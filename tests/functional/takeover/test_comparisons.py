@@ -8,7 +8,12 @@ import fixtures
 import sqlalchemy as sa
 
 from placement_core import db
-from placement_core.takeover import comparisons, records, tables
+from placement_core.takeover import (
+    comparison_results,
+    comparisons,
+    records,
+    tables,
+)
 from placement_core.takeover.records import Contents, Item, Outcome, Record
 from placement_core.takeover.targets import Target
 from tests import base, databases
@@ -86,7 +91,8 @@ class TestCompare(base.DatabaseTestCase):
         return [(item.kind, item.id, item.outcome) for item in items]
 
     def last(self, source="keystone"):
-        return comparisons.read_last(self.ctx, source)
+        return next((each for each in comparison_results.list_last(self.ctx)
+                     if each.source == source), None)
 
     def count(self, table: sa.Table) -> int:
         with db.read(self.ctx) as session:
@@ -104,7 +110,7 @@ class TestCompare(base.DatabaseTestCase):
     def test_the_result_is_remembered(self) -> None:
         self.assertIsNone(self.last())
         self.assertEqual([], self.compare())
-        self.assertEqual(comparisons.LastComparison(
+        self.assertEqual(comparison_results.LastComparison(
             "keystone", "sqlite:///k", _NOW, _NOW, 70, 0), self.last())
         expected = self.differ()
         self.now += datetime.timedelta(hours=1)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import fixtures
 import sqlalchemy as sa
+import testtools
 
 from placement_core import errors
 from placement_core.takeover import exports
@@ -59,9 +60,10 @@ class TestWrite(base.TestCase):
             "service", schema, ("names", "things"), self.list_rows,
             is_bootstrapped=lambda table, row: (table, row["id"]) in bootstrapped,
             replaced=replaced)
-        return writing.write(
-            exporter, self.url, self.list_rows(), exports.count_rows(None, exporter),
-            lambda *progress: self.reports.append(progress))
+        with writing.open_target(exporter, self.url) as target:
+            return target.write(
+                self.list_rows(), exports.count_rows(None, exporter),
+                lambda *progress: self.reports.append(progress))
 
     def insert(self, *names: tuple[int, str]) -> None:
         with self.engine.begin() as connection:
@@ -112,6 +114,20 @@ class TestWrite(base.TestCase):
         self.assertIn("names has 1 rows (2)", str(error))
         self.assertEqual([(1, "c"), (2, "b")], self.read(_names))
 
+    def test_of_many_rows_only_the_first_are_read(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch(f"{writing.__name__}._PAGE", 5))
+        self.insert(*((number, f"n{number}") for number in range(100, 200)))
+        fetched = []
+        event = (sa.Engine, "before_cursor_execute", lambda *arguments: fetched.append(
+            arguments[2]))
+        sa.event.listen(*event)
+        self.addCleanup(sa.event.remove, *event)
+        error = self.assertRaises(
+            DatabaseNotEmpty, self.write,
+            bootstrapped={("names", number) for number in range(100, 107)})
+        self.assertIn("names has rows (107, 108, 109, …)", str(error))
+        self.assertEqual(3, len([text for text in fetched if "FROM names" in text]))
+
     def test_all_or_nothing(self) -> None:
         self.things.append(self.things[-1])
         self.assertRaises(RowRefused, self.write)
@@ -122,8 +138,9 @@ class TestWrite(base.TestCase):
             raise RuntimeError("in the middle")
 
         exporter = exports.Exporter("service", ("one",), ("names", "things"), self.list_rows)
-        self.assertRaises(RuntimeError, writing.write, exporter, self.url, self.list_rows(),
-                          {"names": 3, "things": 5}, fail)
+        with testtools.ExpectedException(RuntimeError), \
+                writing.open_target(exporter, self.url) as target:
+            target.write(self.list_rows(), {"names": 3, "things": 5}, fail)
         self.assertEqual([], self.read(_names))
 
     def test_another_schema(self) -> None:
@@ -143,6 +160,6 @@ class TestUrls(base.TestCase):
         for url, reason in (("oracle://user:secret@host/x", "is not one of"),
                             ("://", "is not a URL")):
             error = self.assertRaises(
-                errors.ConfigurationError, writing.write, exporter, url, (), {}, lambda *_: None)
+                errors.ConfigurationError, writing.open_target(exporter, url).__enter__)
             self.assertIn(reason, str(error))
             self.assertNotIn("secret", str(error))

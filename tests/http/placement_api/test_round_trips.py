@@ -86,9 +86,10 @@ class TestRoundTrips(base.HttpTestCase):
             path = f"/allocations/{factories.new_uuid()}"
             claimed.append(self.asked(204, "PUT", path, self.claim(self.hosts[0])))
             deleted.append(self.asked(204, "DELETE", path))
-        # BEGIN (not on MySQL), consumer, what the claim names, all that is written, COMMIT.
+        # BEGIN (not on MySQL), consumer, what the claim names, all that is written, COMMIT. SQLite
+        # takes what is written one by one, such as the interval that a DELETE ends.
         self.assertEqual(
-            {"sqlite": (10, 11), "mysql": (4, 4), "postgresql": (5, 5)}[self.kind],
+            {"sqlite": (10, 12), "mysql": (4, 4), "postgresql": (5, 5)}[self.kind],
             (min(claimed), min(deleted)))
 
     def test_many_claims_in_one_request(self):

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import dataclasses
-import functools
-import os
 import pathlib
-import shutil
-import tempfile
 import uuid
 from collections.abc import Mapping
 
@@ -20,36 +15,8 @@ from placement_core.placement import allocations
 from placement_core.placement.records import AllocationWrite, InventoryValues
 from placement_core.testing import factories
 from placement_core.testing.counting import Running
-from tests import base, databases
+from tests import base, cell_databases
 from tests.http import base as http
-
-_made: dict[tuple[str, int], str] = {}
-
-
-@functools.cache
-def _make_folder() -> str:
-    """Return the folder of this process's SQLite databases, which goes with the process."""
-    folder = tempfile.mkdtemp(prefix="placement-cells-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def cell_database(kind: str, number: int) -> str:
-    """Return the URL of an empty cell database, the ``number``\\ th of the test."""
-    if kind == "sqlite":
-        folder = tempfile.mkdtemp(prefix="cell-", dir=_make_folder())
-        url = f"sqlite:///{folder}/cell.sqlite"
-        empty(url)
-        return url
-    if (kind, number) not in _made:
-        own = databases.server_database(kind)
-        name = f"{own.database}_cell{number}"
-        server = sa.make_url(os.environ[databases.VARIABLES[kind]]).set(drivername=own.drivername)
-        databases.administer(server, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
-        atexit.register(databases.administer, server, f"DROP DATABASE IF EXISTS {name}")
-        _made[kind, number] = own.set(database=name).render_as_string(hide_password=False)
-    empty(_made[kind, number])
-    return _made[kind, number]
 
 
 def empty(url: str) -> None:
@@ -69,8 +36,7 @@ class Cell:
     url: str
 
     def execute(self, statement: sa.Executable, values: object = None) -> None:
-        engine = sa.create_engine(self.url, poolclass=sa.NullPool)
-        with engine.begin() as connection:
+        with cell_databases.open_engine(self.url).begin() as connection:
             connection.execute(statement, values)
 
     @property
@@ -112,7 +78,7 @@ class NovaDeploymentTestCase(base.DatabaseTestCase):
         number = len(self.cells)
         made = {"uuid": str(uuid.uuid4()), "name": name or f"cell{number}",
                 "transport_url": "none:///", "disabled": False,
-                "database_connection": url or cell_database(self.kind, number), **values}
+                "database_connection": url or cell_databases.empty(self.kind, number), **values}
         (id_,) = self.api(sa.insert(tables.cell_mappings), made).inserted_primary_key
         self.cells.append(Cell(id_, made["uuid"], made["name"], made["database_connection"]))
         return self.cells[-1]

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from placement_core.cells import engines
 from placement_plugins.counting.legacy_cell import LegacyCellCounting
 from placement_plugins.counting.placement import PlacementCounting
-from tests import databases
+from tests import cell_databases, databases
 from tests.functional.db import proxy
 from tests.plugins.counting import nova_deployments
 
@@ -77,7 +77,7 @@ class TestServer(_Outage, nova_deployments.NovaDeploymentTestCase):
     kind = "postgresql"
 
     def map_lost(self):
-        url = sa.make_url(nova_deployments.cell_database(self.kind, 1))
+        url = sa.make_url(cell_databases.empty(self.kind, 1))
         self.proxy = proxy.Proxy((url.host, url.port or 5432), b"COMMIT")
         self.addCleanup(self.proxy.close)
         host, port = self.proxy.address

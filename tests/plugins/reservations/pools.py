@@ -134,18 +134,19 @@ def properties(world):
     return {"id": ids, "hypervisor_hostname": [f"host-{each}" for each in ids], **racks}
 
 
-def requirement(want):
-    """Return the hosts that a want may have, and its rules, as clients write them."""
-    among = ["or", *(["=", "$id", str(each)] for each in sorted(want.hosts))]
-    rules = [["==", f"${word}", level] for word, level in want.rules.items()]
-    return json.dumps(["and", among, *rules] if rules else among)
+def requirement(want, ids):
+    """Return the hosts of some ids that a want may have, and its rules, as clients write them."""
+    among = [] if want.hosts == set(ids) else [
+        ["or", *(["=", "$id", str(each)] for each in sorted(want.hosts))]]
+    parts = [*among, *(["==", f"${word}", level] for word, level in want.rules.items())]
+    return json.dumps(["and", *parts] if len(parts) > 1 else parts[0]) if parts else ""
 
 
 def wanted(world, wants, held=(), *, started=False):
     """Return wants as requests to plugins; the hosts they may have as a requirement."""
     found = []
     for number, want in enumerate(wants):
-        among = requirement(want)
+        among = requirement(want, world.sizes)
         if want.kind == "licence":
             plugin, given = Licences(world.licences), {"amount": want.amount}
         elif want.kind == "host":
@@ -189,3 +190,40 @@ def full(chance, hosts=6):
     for want in wants:
         want.hosts = frozenset(world.sizes)
     return world, wants
+
+
+def tight(chance, hosts, count):
+    """Make many empty hosts in four racks, and reservations that fit there, with little to spare.
+
+    They fit, because each host is made as large as what is put there, and little larger.
+    """
+    world = oracle.World({}, [], racks={
+        place: chance.choice("abcd") for place in range(1, hosts + 1)})
+    wants = []
+    for _ in range(count):
+        kind = chance.choice(("slots", "slots", "slots", "host"))
+        wants.append(oracle.Want(
+            kind, frozenset(world.racks),
+            size=(chance.randint(1, 5), chance.randint(1, 4), chance.randint(1, 3)),
+            affinity=chance.choice((None, None, False)) if kind == "slots" else None,
+            rules={"within": "property:rack"} if chance.random() < 0.4 else {}))
+    homes = [chance.choice("abcd") for _ in wants]
+    for place, rack in world.racks.items():
+        near = [want for want, home in zip(wants, homes, strict=True)
+                if home == rack or not want.rules]
+        wholes = [want for want in near if want.kind == "host"]
+        slots = [want for want in near if want.kind == "slots"]
+        if wholes and chance.random() < 0.3:
+            want = chance.choice(wholes)
+            want.least = want.most = want.least + 1
+            world.sizes[place] = (chance.randint(1, 9),) * 3
+            continue
+        here = [chance.choice(slots) for _ in range(chance.randint(0, 3))] if slots else []
+        here = [want for at, want in enumerate(here)
+                if want.affinity is None or want not in here[:at]]
+        for want in here:
+            want.amount += 1
+        world.sizes[place] = tuple(
+            sum(want.size[column] for want in here) + chance.randint(0, 2)
+            for column in range(3))
+    return world, [want for want in wants if want.least or want.amount]

@@ -348,7 +348,23 @@ class TestRefusals(Case):
     def test_beside_the_others(self):
         error = self.refused(pool_of(hosts_of(8)), slots(1, 5), slots(1, 5))
         self.assertEqual(1, error.missing["slots"])
-        self.assertIn("beside the other reservations of the lease", str(error))
+        self.assertIn("Reservation 2 of the lease: 1 slot of 5 VCPU", str(error))
+        self.assertIn("0 fit", str(error))
+        self.assertIn("beside the reservations before it", str(error))
+
+    def test_the_most_that_fits_beside_the_others(self):
+        """Of the third reservation three slots fit, wherever an order would put the others."""
+        pool = pool_of(hosts_of(7, 5))
+        self.placed(pool, slots(2, 3), slots(3, 2))
+        error = self.refused(pool, slots(1, 3), slots(1, 3), slots(4, 2))
+        self.assertEqual(1, error.missing["slots"])
+        self.assertIn("Reservation 3 of the lease: 4 slots of 2 VCPU", str(error))
+        self.assertIn("3 fit", str(error))
+
+    def test_what_does_not_fit_alone_is_said_of_it_alone(self):
+        error = self.refused(pool_of(hosts_of(8)), slots(1, 5), slots(2, 9))
+        self.assertIn("Reservation 2 of the lease: 2 slots of 9 VCPU", str(error))
+        self.assertNotIn("beside", str(error))
 
     def test_an_unfinished_search_says_so(self):
         """What was refused without proof is not called impossible."""

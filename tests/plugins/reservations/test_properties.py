@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
+import re
 
 import hypothesis
 import numpy as np
@@ -81,7 +82,53 @@ class TestAdmission(base.TestCase):
         world = pools.random_world(chance)
         start = chance.randint(0, 20)
         wants = [pools.random_want(chance, world) for _ in range(chance.randint(2, 3))]
-        self.assert_agrees(world, start, start + chance.randint(1, 8), wants)
+        end = start + chance.randint(1, 8)
+        placed = self.assert_agrees(world, start, end, wants)
+        for index, want in enumerate(wants if placed else ()):
+            self.assert_lies_best_among(world, start, end, wants, placed, index, want)
+
+    def assert_lies_best_among(self, world, start, end, wants, placed, index, want):
+        """Check that, where the others lie, no way to put as much is packed or spread better."""
+        if want.kind == "licence" or not {"pack_by", "spread_by"} & set(want.rules):
+            return
+        as_much = dataclasses.replace(want, least=len(placed[index]))
+        self.assertEqual(
+            min(oracle.cost(world, want, way) for way in oracle.ways(world, as_much)
+                if oracle.stands(world, start, end, wants, [
+                    way if at == index else put for at, put in enumerate(placed)])),
+            oracle.cost(world, want, placed[index]), (wants, placed, index))
+
+    @_examples(300)
+    @hypothesis.given(_CHANCES)
+    def test_refusal_of_several(self, chance):
+        """It names the first reservation for which there is no room, and the most there is."""
+        world = pools.random_world(chance)
+        start = chance.randint(0, 20)
+        end = start + chance.randint(1, 8)
+        wants = [pools.random_want(chance, world, ("host", "slots", "slots"))
+                 for _ in range(chance.randint(2, 3))]
+        alone = [oracle.fits(world, start, end, [want]) for want in wants]
+        try:
+            planner.plan(pools.pool(world), pools.window(start, end), pools.wanted(world, wants))
+        except DoesNotFit as error:
+            [number] = re.findall(r"^Reservation (\d) of the lease: ", str(error))
+            index, beside = int(number) - 1, "beside the reservations before it" in str(error)
+            if not all(alone):
+                self.assertEqual((alone.index(False), False), (index, beside))
+                return
+            self.assertTrue(beside)
+            self.assertTrue(oracle.fits(world, start, end, wants[:index]))
+            what, amount = ("hosts", wants[index].least) if wants[index].kind == "host" else (
+                "slots", wants[index].amount)
+            self.assertEqual(
+                self.most_beside(world, start, end, wants[:index], wants[index]),
+                amount - error.missing[what], str(error))
+
+    def most_beside(self, world, start, end, before, want):
+        asked = want.least if want.kind == "host" else want.amount
+        return next(count for count in range(asked - 1, -1, -1) if oracle.fits(
+            world, start, end, [*before, *(
+                [dataclasses.replace(want, least=count, amount=count)] if count else [])]))
 
     @_examples(300)
     @hypothesis.given(_CHANCES)
@@ -191,6 +238,14 @@ class TestSearch(base.TestCase):
         world, wants = pools.full(chance, hosts=3)
         chance.choice(wants).amount += 1
         self.assert_agrees(world, 3, 5, wants)
+
+    def test_what_fits_with_little_to_spare_on_many_hosts(self):
+        """Too many to try all arrangements; the prices lead to one."""
+        for seed in range(60):
+            world, wants = pools.tight(random.Random(seed), 60, 4)
+            placed = pools.placed(planner.plan(
+                pools.pool(world), pools.window(3, 5), pools.wanted(world, wants)))
+            self.assertTrue(oracle.stands(world, 3, 5, wants, placed), seed)
 
     def assert_agrees(self, world, start, end, wants):
         pool, asked = pools.pool(world), pools.wanted(world, wants)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import fixtures
 
 from placement_core.http import concurrency
+from placement_core.http.apis import ApisByPath
+from placement_core.http.operations import IDLE_KEY
 from tests import base
 
 _LONG = 60.0
@@ -174,3 +177,50 @@ class TestPatience(SlotsTestCase):
         slots = self.make(is_troubled=True)
         slots.acquire()
         self.assertFalse(slots.acquire())
+
+
+class TestIdling(SlotsTestCase):
+    """A request that only waits leaves its slot to others."""
+
+    def call(self, slots: concurrency.RequestSlots, view: Any) -> Any:
+        """Call an application that has a slot."""
+        def application(environ: dict[str, Any], _start_response: Any) -> list[bytes]:
+            view(environ[IDLE_KEY])
+            return []
+
+        limit = concurrency.ConcurrencyLimit(
+            application, slots, ApisByPath([]))  # nobody is refused before the application
+        return limit({}, lambda *_: lambda _: None)
+
+    def test_others_have_the_slot(self) -> None:
+        slots = self.make()
+
+        def view(idle: Any) -> None:
+            self.assertFalse(self.try_(slots))
+            with idle():
+                self.assertTrue(self.try_(slots))
+            self.assertFalse(self.try_(slots))
+
+        self.call(slots, view)
+        self.assertTrue(self.try_(slots))
+
+    def test_others_keep_the_slot(self) -> None:
+        """A request that gets none afterwards is refused, and gives none back."""
+        slots = self.make(most_waiting=0)
+
+        def view(idle: Any) -> None:
+            with idle():
+                slots.acquire()
+
+        self.assertRaises(concurrency.Overloaded, self.call, slots, view)
+        self.assertFalse(slots.acquire())
+        slots.release()
+        self.assertTrue(self.try_(slots))
+
+    def try_(self, slots: concurrency.RequestSlots) -> bool:
+        """Return whether there is a free slot."""
+        is_free = bool(slots._free)
+        if is_free:
+            slots.acquire()
+            slots.release()
+        return is_free

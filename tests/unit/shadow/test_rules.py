@@ -65,11 +65,19 @@ class TestCompare(testtools.TestCase):
                     409),
              answer({"errors": [{"status": 409, "code": "c", "detail": "e"}]}, 409),
              "text of an error"),
+            (answer({"model": {"name": "flat", "description": "d"}}),
+             answer({"model": {"name": "flat", "description": "e"}}),
+             "text of the model of limits"),
             (answer({}, Location="http://a/placement/resource_providers/u"),
              answer({}, Location="http://b/resource_providers/u"), "address of the service"),
         ):
             self.assertEqual(rules.Comparison(None, (name,)), compare("/x", first, second))
             self.assertIn(name, rules.list_noise())
+
+    def test_another_model_of_limits(self) -> None:
+        for document in ({"model": {"name": "strict_two_level"}}, {"model": None}, [1]):
+            self.assertEqual("limits: body", compare(
+                "/v3/limits/model", answer({"model": {"name": "flat"}}), answer(document)).cause)
 
     def test_another_location(self) -> None:
         self.assertEqual("other: header location", compare(

@@ -106,6 +106,14 @@ class TestFindTouched(testtools.TestCase):
             make("POST", "/resource_classes", {"name": "CUSTOM_B"}), Holdings())
         self.assertEqual({Key(Kind.RESOURCE_CLASS, "CUSTOM_B")}, touched.objects)
 
+    def test_limits(self) -> None:
+        """Each depends on others; their model is none."""
+        touched = find_touched(make("PATCH", "/v3/limits/l", {}), Holdings())
+        self.assertEqual(
+            ({Key(Kind.LIMIT, "l")}, True), (touched.objects, touched.alone))
+        touched = find_touched(make("GET", "/v3/limits/model"), Holdings())
+        self.assertEqual((frozenset(), False), (touched.objects, touched.alone))
+
     def test_what_is_no_json(self) -> None:
         for target in ("/allocations/c", "/allocations", "/reshaper", "/resource_providers"):
             for body in (b"", b"{", b"[1]", b'{"allocations": 3}', b'{"c": 1}', b"null"):

@@ -11,9 +11,12 @@ _DOMAIN = {"name": "sales", "enabled": True}
 
 
 class TestCompare(base.TestCase):
-    def compare(self, *wanted, present=None, copied=None, left=(), obstacles=None):
+    def compare(
+        self, *wanted, present=None, copied=None, left=(), obstacles=None, pads_texts=False,
+    ):
         items = comparison.compare(
-            Contents(wanted, left), present or {}, copied or {}, Rules(obstacles or {}))
+            Contents(wanted, left), present or {}, copied or {},
+            Rules(obstacles or {}, pads_texts=pads_texts))
         return [(item.id, item.outcome, item.reason) for item in items]
 
     def domain(self, id_, **fields):
@@ -38,6 +41,18 @@ class TestCompare(base.TestCase):
             self.compare(self.domain("b"), self.project("p", "b", "b"),
                          self.project("q", "b", "p"),
                          present={records.DOMAIN: {"a": _DOMAIN}}))
+
+    def test_names_that_differ_in_blanks_at_the_end(self):
+        """MySQL takes them for equal."""
+        records_there = [self.domain("b", name="sales "), self.domain("c", name="new"),
+                         self.domain("d", name="new  "), self.domain("e", name=" new")]
+        present = {records.DOMAIN: {"a": _DOMAIN}}
+        created = [(id_, Outcome.CREATE, "") for id_ in "bcde"]
+        self.assertEqual(created, self.compare(*records_there, present=present))
+        self.assertEqual(
+            [("b", Outcome.REFUSED, "a is here already, with the same sales "), created[1],
+             ("d", Outcome.REFUSED, "c comes before it, with the same new  "), created[3]],
+            self.compare(*records_there, present=present, pads_texts=True))
 
     def test_what_is_gone(self):
         present = {records.DOMAIN: {"a": _DOMAIN, "b": _DOMAIN, "c": _DOMAIN, "ours": _DOMAIN}}

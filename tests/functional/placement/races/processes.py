@@ -1,19 +1,18 @@
 """Race tests from other processes: what they run, and how they are run.
 
-``python -m tests.functional.placement.races.processes JOB CONNECTION JSON`` does
-one job and writes one JSON document for each thing it has to say.
+The processes are forked from one that has imported all that jobs need and has done nothing else:
+importing takes many times as long as most jobs.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import subprocess
-import sys
+import multiprocessing
 import threading
 import time
 import uuid
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 
 import numpy as np
 
@@ -26,36 +25,45 @@ from placement_core.placement.records import AllocationWrite
 
 _SECONDS = 60
 
+_forkserver = multiprocessing.get_context("forkserver")
+_forkserver.set_forkserver_preload([
+    "testtools.run", __name__, "tests.functional.quota.claimers", "tests.functional.limits.rivals",
+    "tests.functional.cells.rivals"])
+
+#: Of a process that does a job: to the test that started it.
+_channel: Connection
+
 
 class Process:
-    """A job in a process of its own; it starts its work when told to.
+    """A job in a process of its own; it starts its work when told to."""
 
-    :cvar module: what is run; it finds its job by name.
-    """
+    def __init__(self, job: Callable[..., None], database: Database, **arguments) -> None:
+        """Start the process.
 
-    module = __name__
-
-    def __init__(self, job: str, database: Database, **arguments) -> None:
-        settings = database.settings
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", self.module, job, settings.connection, json.dumps(arguments)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        :param job: a function of a module, which is called with the database and the arguments,
+            calls ``wait_for_start`` and says things.
+        """
+        self._channel, theirs = _forkserver.Pipe()
+        self._process = _forkserver.Process(
+            target=_play, args=(theirs, job, database.settings.connection, arguments), daemon=True)
+        self._process.start()
+        theirs.close()
 
     def ready(self) -> None:
         """Wait until the process only waits for its start."""
-        line = self._process.stdout.readline()
-        if line != "ready\n":
-            raise AssertionError(f"a process did not come up: {line!r}")
+        said = self.line()
+        if said != "ready":
+            raise AssertionError(f"a process did not come up: {said!r}")
 
     def start(self) -> None:
-        self._process.stdin.write("go\n")
-        self._process.stdin.flush()
+        self._channel.send("go")
 
     def line(self):
         """Return the next thing that the process says; None at its end."""
-        text = self._process.stdout.readline()
-        return json.loads(text) if text.endswith("\n") else None
+        try:
+            return self._channel.recv()
+        except (EOFError, OSError):
+            return None
 
     def kill(self) -> None:
         """End the process at once, as ``kill -9`` does."""
@@ -63,12 +71,17 @@ class Process:
 
     def finish(self) -> list:
         """Return everything else that the process says."""
-        try:
-            output, _ = self._process.communicate(timeout=_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            raise
-        return [json.loads(line) for line in output.splitlines() if line.endswith(("}", "]"))]
+        documents = []
+        deadline = time.monotonic() + _SECONDS
+        while self._channel.poll(max(0, deadline - time.monotonic())):
+            document = self.line()
+            if document is None:
+                self._process.join()
+                self._channel.close()
+                return documents
+            documents.append(document)
+        self._process.kill()
+        raise AssertionError("a process does not end")
 
 
 def run(*processes: Process, ready: bool = False) -> list[list]:
@@ -202,26 +215,21 @@ def boards(path: str, count: int) -> np.ndarray:
     return np.memmap(path, dtype=np.int64, mode="r+", shape=(2, count))
 
 
-JOBS = {job.__name__: job
-        for job in (claim, write_until_killed, race_for_generation, read_fresh)}
-
-
 def wait_for_start() -> None:
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    if sys.stdin.readline() != "go\n":
-        sys.exit("the test that started this process is gone")
+    """Say that the job can begin, and wait until it shall; end if the test is gone."""
+    _channel.send("ready")
+    _channel.recv()
 
 
 def say(document) -> None:
-    sys.stdout.write(json.dumps(document) + "\n")
-    sys.stdout.flush()
+    """Tell the test something, not None."""
+    _channel.send(document)
 
 
-def main(jobs, job: str, connection: str, arguments: str) -> None:
+def _play(
+    channel: Connection, job: Callable[..., None], connection: str, arguments: dict[str, object]
+) -> None:
+    global _channel
+    _channel = channel
     database = Database(Settings(connection, sqlite_synchronous=False), Journal(), retries=30)
-    jobs[job](database, **json.loads(arguments))
-
-
-if __name__ == "__main__":
-    main(JOBS, *sys.argv[1:])
+    job(database, **arguments)

@@ -81,7 +81,8 @@ class TestRacingClaims(claims.ClaimsTestCase):
     def test_two_processes_for_sixty_places(self):
         host = self.provider(VCPU=60)
         said = processes.run(*(
-            processes.Process("claim", self.database, provider=host.uuid, threads=8, claims=120)
+            processes.Process(processes.claim, self.database, provider=host.uuid, threads=8,
+                              claims=120)
             for _ in range(2)))
         outcomes = [outcome for (outcome,) in said]
         self.assertEqual(60, sum(outcome.get("made", 0) for outcome in outcomes), outcomes)
@@ -166,7 +167,7 @@ class TestRacingConsumers(claims.ClaimsTestCase):
         host = self.provider(VCPU=16)
         rounds = 15
         said = processes.run(*(
-            processes.Process("race_for_generation", self.database, provider=host.uuid,
+            processes.Process(processes.race_for_generation, self.database, provider=host.uuid,
                               consumer=self.consumer, rounds=rounds, amount=amount)
             for amount in (1, 2)))
         won = [document["won"] for (document,) in said]

@@ -59,7 +59,7 @@ class TestFreshness(claims.ClaimsTestCase):
                 failures.append(error)
 
         readers = [
-            processes.Process("read_fresh", self.database, board=str(board), threads=2,
+            processes.Process(processes.read_fresh, self.database, board=str(board), threads=2,
                               seconds=_SECONDS, providers=[host.id for host in hosts])
             for _ in range(2)]
         for reader in readers:

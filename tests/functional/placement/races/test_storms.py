@@ -164,7 +164,7 @@ class TestKilledWriters(claims.ClaimsTestCase):
         acknowledged = {}
         for _ in range(2):
             process = processes.Process(
-                "write_until_killed", self.database, threads=4,
+                processes.write_until_killed, self.database, threads=4,
                 providers=[host.uuid for host in hosts])
             self.addCleanup(process.kill)
             process.ready()

@@ -22,7 +22,7 @@ class PlanTestCase(base.TestCase):
             providers={"host": _HOST, "other": _OTHER},
             classes={"VCPU": _VCPU, "MEMORY_MB": _RAM},
             owners={"old": _OWNER, "new": _OWNER},
-            held={"old": {(_HOST, _VCPU): 2}}, held_rows={"old": [100]},
+            held={"old": {(_HOST, _VCPU): 2}}, held_rows={"old": {(_HOST, _VCPU): [100]}},
             projects={"project": 5, "theirs": 50}, users={"user": 6},
             types={"INSTANCE": 7, "MIGRATION": 70})
 
@@ -49,9 +49,21 @@ class TestAmounts(PlanTestCase):
 
     def test_the_same_again_is_judged_though_nothing_changes(self):
         plan = self.plan(self.write("old", {"host": {"VCPU": 2}}))
-        self.assertEqual([100], plan.ended)
+        self.assertEqual([], plan.ended)
+        self.assertEqual([NewAllocation("old", (_HOST, _VCPU), 2, 100)], plan.begun)
         self.assertEqual({(_HOST, _VCPU): 0}, plan.deltas)
         self.assertEqual({}, plan.counters)
+
+    def test_another_owner_does_not_keep_the_rows(self):
+        plan = self.plan(self.write("old", {"host": {"VCPU": 2}}, project="theirs"))
+        self.assertEqual([100], plan.ended)
+        self.assertEqual([NewAllocation("old", (_HOST, _VCPU), 2)], plan.begun)
+
+    def test_several_rows_of_one_amount_become_one(self):
+        self.rows.held_rows = {"old": {(_HOST, _VCPU): [100, 101]}}
+        plan = self.plan(self.write("old", {"host": {"VCPU": 2}}))
+        self.assertEqual([100, 101], plan.ended)
+        self.assertEqual([NewAllocation("old", (_HOST, _VCPU), 2)], plan.begun)
 
     def test_amounts_move_between_consumers_of_one_write(self):
         plan = self.plan(self.write("old", {}), self.write("new", {"host": {"VCPU": 2}}))

@@ -22,6 +22,14 @@ class TestEntryTable(base.TestCase):
             for row, entry in edits.items():
                 expected[row] = entry
             table = table.apply_edits(edits, len(expected))
+            if versions:
+                before, values = versions[-1]
+                self.assertEqual(
+                    {*edits, *range(len(values), len(expected))},
+                    {*table.list_changes(before), *(
+                        # The same object as before is no change.
+                        row for row in edits if row < len(values)
+                        and values[row] is expected[row])})
             versions.append((table, expected))
         # Older versions are as they were.
         for table, expected in versions:

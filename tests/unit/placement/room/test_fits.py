@@ -17,6 +17,7 @@ from placement_core.placement.candidates.requests import (
     TraitFilter,
 )
 from placement_core.placement.room import fits, part_room, tree_packing
+from placement_core.placement.room.shapes import Shape
 from placement_core.placement.room.shared_room import divide
 from tests import base, snapshots
 from tests.unit.placement.candidates import oracle, strategies
@@ -313,3 +314,20 @@ class TestObstacles(base.TestCase):
         self.assertIn("group_policy=isolate forbids that", found.stopped_by.reason)
         self.assertEqual("there are no resource providers",
                          find(ask({"VCPU": 9})).stopped_by.reason)
+
+
+class TestShapes(base.TestCase):
+
+    def test_each_by_itself(self):
+        """As often as if the others did not come; what names an unknown class fits nowhere."""
+        snapshot = snapshots.build(
+            snapshots.provider(1, snapshots.inventory("VCPU", 8, 2),
+                               snapshots.inventory("MEMORY_MB", 100)),
+            snapshots.provider(2, snapshots.inventory("VCPU", 4),
+                               snapshots.inventory("MEMORY_MB", 10)))
+        shapes = [Shape(amounts, 1.0) for amounts in (
+            {"VCPU": 2}, {"VCPU": 2, "MEMORY_MB": 20}, {"CUSTOM_NONE": 1}, {"VCPU": 9})]
+        self.assertEqual([(shape, fits_, True) for shape, fits_ in zip(
+            shapes, (5, 3, 0, 0), strict=True)], [
+                (count.shape, count.fits, count.exact)
+                for count in fits.count_shapes(snapshot, shapes)])

@@ -1,0 +1,1 @@
+"""The dashboard in a real Chromium, as its users meet it: seen, heard and typed at."""

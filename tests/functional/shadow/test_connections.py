@@ -1,0 +1,412 @@
+"""A server that closes connections at the worst moments: each write reaches it once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import http.server
+import json
+import pathlib
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import fixtures
+import testtools
+
+from placement_core.shadow import messages, single_use
+from tests import shadows
+
+_VERSIONS = json.dumps({"versions": [
+    {"id": "v1.0", "max_version": "1.39", "min_version": "1.0"}]}).encode()
+_NO_CONTENT = b"HTTP/1.1 204 No Content\r\nX-Marked: yes\r\n\r\n"
+_SECONDS = 30
+
+#: What a server does with a write that came whole; returns whether it goes on with the connection.
+Handle = Callable[[socket.socket], bool]
+
+
+def answer_and_go_on(connection: socket.socket) -> bool:
+    """Do what a well-behaved server does."""
+    connection.sendall(_NO_CONTENT)
+    return True
+
+
+def answer_and_close(connection: socket.socket) -> bool:
+    """Close without having said so."""
+    connection.sendall(_NO_CONTENT)
+    return False
+
+
+def say_close(connection: socket.socket) -> bool:
+    """Say that the connection ends, and end it."""
+    connection.sendall(_NO_CONTENT.replace(b"X-Marked", b"Connection: close\r\nX-Marked"))
+    return False
+
+
+def close_later(connection: socket.socket) -> bool:
+    """Close a moment after the answer: the next request may be on its way."""
+    connection.sendall(_NO_CONTENT)
+    time.sleep(0.003)
+    return False
+
+
+def close(_connection: socket.socket) -> bool:
+    """Answer nothing."""
+    return False
+
+
+def reset(connection: socket.socket) -> bool:
+    """Answer nothing, as a process that is killed."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return False
+
+
+def send_half(connection: socket.socket) -> bool:
+    """Close in the middle of an answer."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345")
+    return False
+
+
+def reset_in_head(connection: socket.socket) -> bool:
+    """End in the middle of the head of an answer."""
+    connection.sendall(_NO_CONTENT[:20])
+    return reset(connection)
+
+
+class Server(fixtures.Fixture):
+    """A server that takes every write.
+
+    :ivar url: where it is.
+    :ivar arrived: how often each write came, by its path; also in part.
+    :ivar connections: how many there were.
+    :ivar handle: what it does with a write that came whole.
+    :ivar refuse: what it does instead once it has the head.
+    :ivar is_cut: whether it closes after the first byte of a write.
+    :ivar idle_seconds: after how long it closes an idle connection.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived: Counter[str] = Counter()
+        self.connections = 0
+        self.handle: Handle = answer_and_go_on
+        self.is_cut = False
+        self.idle_seconds = float(_SECONDS)
+        self.refuse: Handle | None = None
+
+    def _setUp(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._open: set[socket.socket] = set()
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+        self.addCleanup(self._stop)
+
+    def _stop(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._threads[0].join()
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self.connections += 1
+                self._open.add(connection)
+                thread = threading.Thread(target=self._serve, args=(connection,))
+                self._threads.append(thread)
+                thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        connection.settimeout(self.idle_seconds)
+        with connection, contextlib.suppress(OSError):
+            while self._serve_one(connection):
+                pass
+        self._open.discard(connection)
+
+    def _serve_one(self, connection: socket.socket) -> bool:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            part = connection.recv(1 if self.is_cut else 65536)
+            if not part:
+                return False
+            if self.is_cut and part != b"G":
+                self.arrived["cut"] += 1
+                return reset(connection)
+            head += part
+        head, _, body = head.partition(b"\r\n\r\n")
+        method, path, _ = head.split(b"\r\n")[0].decode().split(" ")
+        lengths = [int(line.partition(b":")[2]) for line in head.split(b"\r\n")
+                   if line.lower().startswith(b"content-length:")]
+        if self.refuse is not None:
+            return self.refuse(connection)
+        while lengths and len(body) < lengths[0]:
+            body += connection.recv(65536)
+        if method == "GET":
+            content = _VERSIONS if path == "/" else b"{}"
+            connection.sendall(
+                b"HTTP/1.1 %d OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+                % (200 if path == "/" else 404, len(content), content))
+            return True
+        self.arrived[path] += 1
+        return self.handle(connection)
+
+
+class ConnectionsTestCase(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.upstream, self.ours = self.useFixture(Server()), self.useFixture(Server())
+        self.proxy = self.useFixture(shadows.ThreadedProxy(
+            self.upstream.url, self.ours.url, pathlib.Path(self.useFixture(
+                fixtures.TempDir()).path)))
+
+    def write(self, method: str = "PUT", body: object = None) -> tuple[str, int, Any]:
+        """Send a write for a new object; return its path, the status, and the document."""
+        path = f"/allocations/{uuid.uuid4()}"
+        status, document = shadows.ask(self.proxy.url, method, path, body or {
+            "allocations": {}, "consumer_generation": None})
+        return path, status, document
+
+    def send(self, method: str, target: str, **headers: str) -> http.client.HTTPResponse:
+        """Send a request without a body; return the answer."""
+        connection = http.client.HTTPConnection(
+            self.proxy.url.removeprefix("http://"), timeout=_SECONDS)
+        self.addCleanup(connection.close)
+        connection.request(method, target, headers=headers)
+        return connection.getresponse()
+
+
+class TestOnce(ConnectionsTestCase):
+    def check(self, statuses: set[int], count: int = 30, pause: float = 0.0) -> None:
+        """Send writes of all methods; each arrives once."""
+        for number in range(count):
+            path, status, _ = self.write(("PUT", "POST", "DELETE")[number % 3])
+            self.assertIn(status, statuses)
+            self.assertEqual(1, self.upstream.arrived[path])
+            time.sleep(pause)
+        self.assertEqual({1}, set(self.upstream.arrived.values()))
+
+    def test_kept(self) -> None:
+        self.check({204})
+
+    def test_closed_after_the_answer(self) -> None:
+        self.upstream.handle = answer_and_close
+        self.check({204})
+
+    def test_closed_a_moment_later(self) -> None:
+        self.upstream.handle = close_later
+        for pause in (0, 0.002, 0.003, 0.004):
+            self.check({204}, 21, pause)
+
+    def test_closed_as_said(self) -> None:
+        self.upstream.handle = say_close
+        self.check({204})
+
+    def test_closed_when_idle(self) -> None:
+        self.upstream.idle_seconds = 0.1
+        for pause in (0.09, 0.099, 0.1, 0.101, 0.11):
+            self.check({204}, 6, pause)
+
+    def test_reset_after_the_answer(self) -> None:
+        self.upstream.handle = lambda connection: answer_and_go_on(connection) and reset(
+            connection)
+        self.check({204})
+
+    def test_no_answer(self) -> None:
+        for handle in (close, reset, send_half, reset_in_head):
+            self.upstream.handle = handle
+            self.check({502}, 6)
+
+    def test_side_by_side(self) -> None:
+        """Many at a time, before a server that closes as it likes."""
+        turns = iter([answer_and_go_on, answer_and_close, say_close, close_later] * 50)
+        lock = threading.Lock()
+
+        def take_turns(connection: socket.socket) -> bool:
+            with lock:
+                handle = next(turns)
+            return handle(connection)
+
+        self.upstream.handle = take_turns
+        statuses: list[int] = []
+        threads = [threading.Thread(target=lambda: statuses.extend(
+            self.write()[1] for _ in range(20))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([204] * 160, statuses)
+        self.assertEqual((160, {1}), (
+            len(self.upstream.arrived), set(self.upstream.arrived.values())))
+
+    def test_cut_off_after_the_first_byte(self) -> None:
+        self.upstream.is_cut = True
+        for _ in range(5):
+            self.assertEqual(502, self.write()[1])
+        self.assertEqual({"cut": 5}, self.upstream.arrived)
+
+
+class TestAnswers(ConnectionsTestCase):
+    def answer(self, *parts: bytes, goes_on: bool = False) -> None:
+        """Let upstream answer so."""
+        def handle(connection: socket.socket) -> bool:
+            for part in parts:
+                connection.sendall(part)
+                time.sleep(0.01)
+            return goes_on
+
+        self.upstream.handle = handle
+
+    def test_up_to_the_end_of_the_connection(self) -> None:
+        self.answer(b"HTTP/1.1 409 Conflict\r\n\r\n", b'{"a":', b" 1}")
+        self.assertEqual((409, {"a": 1}), self.write()[1:])
+
+    def test_in_chunks(self) -> None:
+        self.answer(b"HTTP/1.1 400 Bad\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[1,\r\n",
+                    b"3\r\n 2]\r\n0\r\n\r\n", goes_on=True)
+        self.assertEqual((400, [1, 2]), self.write()[1:])
+
+    def test_after_another_one(self) -> None:
+        self.answer(b"HTTP/1.1 100 Continue\r\n\r\n", _NO_CONTENT, goes_on=True)
+        self.assertEqual((204, None), self.write()[1:])
+
+    def test_headers(self) -> None:
+        """Also statuses that no standard has, and names that come twice."""
+        self.answer(b"HTTP/1.1 299 So it is\r\nX-A: 1\r\nx-a:  2 \r\nContent-Length: 0\r\n\r\n",
+                    goes_on=True)
+        answer = self.send("PUT", "/traits/CUSTOM_A", **{"X-Auth-Token": "t"})
+        self.assertEqual((299, "So it is", ["1", "2"]), (
+            answer.status, answer.reason, answer.headers.get_all("x-a")))
+        self.assertEqual("1", dict(answer.getheaders())["X-A"])
+
+    def test_no_http(self) -> None:
+        self.answer(b"SSH-2.0-OpenSSH\r\n\r\n")
+        self.assertEqual(502, self.write()[1])
+
+    def test_refused_before_the_body_is_sent(self) -> None:
+        """The refusal arrives, whether the server goes on to read or not."""
+        refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"
+        for seconds in (0.0, 1.0):
+            def refuse(connection: socket.socket, seconds: float = seconds) -> bool:
+                connection.sendall(refusal)
+                connection.shutdown(socket.SHUT_WR)
+                time.sleep(seconds)
+                return False
+
+            self.upstream.refuse = refuse
+            status = self.write(body={"padding": "x" * 30_000_000})[1]
+            self.assertEqual(413, status)
+
+    def test_a_large_body(self) -> None:
+        path, status, _ = self.write(body={"allocations": {}, "padding": "x" * 5_000_000})
+        self.assertEqual((204, 1), (status, self.upstream.arrived[path]))
+
+
+@testtools.skipUnless(shutil.which("openssl"), "openssl is not installed")
+class TestTLS(testtools.TestCase):
+    """An upstream whose certificate only this test trusts."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        key, certificate = folder / "key", folder / "certificate"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
+             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+             "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+        self.useFixture(fixtures.EnvironmentVariable("SSL_CERT_FILE", str(certificate)))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        self.bodies: list[bytes] = []
+        self.port = self.serve(context)
+
+    def serve(self, context: ssl.SSLContext) -> int:
+        """Take writes until the test ends; return the port."""
+        bodies = self.bodies
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_PUT(self) -> None:
+                """Take a write."""
+                bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_arguments: object) -> None:
+                """Print nothing."""
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return server.server_port
+
+    def send(self, host: str, body: bytes) -> int:
+        """Send a write; return the status."""
+        async def ask() -> int:
+            origin = single_use.Origin(f"https://{host}:{self.port}")
+            request = messages.Request("PUT", "/traits/CUSTOM_A", (), body)
+            return (await single_use.Connection(origin).ask(request)).status
+
+        return asyncio.run(ask())
+
+    def test_writes(self) -> None:
+        bodies = [b"a", b"b" * 5_000_000]
+        self.assertEqual([204, 204], [self.send("localhost", body) for body in bodies])
+        self.assertEqual(bodies, self.bodies)
+
+    def test_another_name(self) -> None:
+        """Nothing is sent to a server that is somebody else."""
+        self.assertRaises(messages.NoAnswer, self.send, "127.0.0.1", b"a")
+        self.assertEqual([], self.bodies)
+
+
+class TestNobody(testtools.TestCase):
+    def test_upstream_ends(self) -> None:
+        """Writes are refused, also when connecting begins before they are noted."""
+        upstream, ours = Server(), self.useFixture(Server())
+        upstream.setUp()
+        proxy = self.useFixture(shadows.ThreadedProxy(
+            upstream.url, ours.url, pathlib.Path(self.useFixture(fixtures.TempDir()).path)))
+        path = "/traits/CUSTOM_A"
+        self.assertEqual(204, shadows.ask(proxy.url, "PUT", path)[0])
+        upstream.cleanUp()
+        for _ in range(2):
+            status, document = shadows.ask(proxy.url, "PUT", path)
+            self.assertEqual(502, status)
+            self.assertIn(upstream.url, document["errors"][0]["detail"])
+        self.assertEqual(1, upstream.arrived[path])
+
+    def test_a_name_with_several_addresses(self) -> None:
+        """The one that answers is found."""
+        upstream = self.useFixture(Server())
+        addresses = [
+            (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))
+            for port in (shadows.find_port(), int(upstream.url.rpartition(":")[2]))]
+        self.useFixture(fixtures.MonkeyPatch(
+            "socket.getaddrinfo", lambda *_arguments, **_options: addresses))
+
+        async def ask() -> list[int]:
+            origin = single_use.Origin("http://upstream.example")
+            request = messages.Request("PUT", "/traits/CUSTOM_A", (), b"")
+            return [(await single_use.Connection(origin).ask(request)).status for _ in range(3)]
+
+        self.assertEqual([204] * 3, asyncio.run(ask()))
+        self.assertEqual(3, upstream.arrived["/traits/CUSTOM_A"])

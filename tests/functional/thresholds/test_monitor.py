@@ -1,0 +1,262 @@
+"""Each crossing of a threshold is reported once, whoever looks."""
+
+from __future__ import annotations
+
+import fixtures
+import sqlalchemy as sa
+
+from placement_core import db, services
+from placement_core.catalog import domains, projects, services as catalog_services
+from placement_core.changes import kinds, tables as change_tables
+from placement_core.db import clock
+from placement_core.feed import reading
+from placement_core.feed.records import Filters
+from placement_core.http.leases_api import representations
+from placement_core.limits import limits, registered
+from placement_core.placement import allocations
+from placement_core.placement.records import ANY_GENERATION, AllocationWrite
+from placement_core.testing import factories
+from placement_core.thresholds import monitor, tables as threshold_tables, webhooks
+from tests import base, databases
+from tests.functional.thresholds import receivers
+from tests.http.base import configuration
+
+
+class ThresholdTestCase(base.DatabaseTestCase):
+    """A project with a limit of 20 VCPU, and a host with room for 25 requests of 4."""
+
+    options = {}
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.FakeLogger())
+        self.receiver = self.useFixture(receivers.Receiver())
+        self.parts = self.build()
+        self.ctx = self.parts.context()
+        self.service = catalog_services.create(self.ctx, service_type="compute").id
+        self.domain = domains.create(self.ctx, name="garden").id
+        self.project = projects.create(self.ctx, name="web", domain_id=self.domain).id
+        registered.create_many(self.ctx, self.parts.catalog, [
+            {"service_id": self.service, "resource_name": "class:VCPU", "default_limit": -1}])
+        [limit] = limits.create_many(self.ctx, self.parts.catalog, self.parts.model, [
+            {"project_id": self.project, "service_id": self.service,
+             "resource_name": "class:VCPU", "resource_limit": 20}])
+        self.limit_id = limit.id
+        self.host = factories.provider(self.ctx, inventory={"VCPU": 100})
+        self.consumer = factories.new_uuid()
+
+    def build(self):
+        """Return the parts of a manager, which knows nothing but the database."""
+        parts = services.build(configuration(
+            self.database.url.render_as_string(hide_password=False), {
+                ("thresholds", "enabled"): True,
+                ("thresholds", "webhook"): [self.receiver.url],
+                ("thresholds", "webhook_secret"): receivers.SECRET,
+                ("quota", "count_usage_from_placement"): True, **self.options}))
+        self.addCleanup(parts.database.dispose)
+        return parts
+
+    def use(self, amount, project=None):
+        allocations.replace(self.ctx, [AllocationWrite(
+            self.consumer, {self.host.uuid: {"VCPU": amount}} if amount else {},
+            project or self.project, "user", "INSTANCE", ANY_GENERATION)])
+
+    def check(self, parts=None):
+        parts = parts or self.parts
+        return parts.thresholds.check(parts.context())
+
+    def reports(self):
+        """Return what is delivered since the last call."""
+        before = len(self.receiver.events)
+        webhooks.deliver(self.parts.context(), self.parts.thresholds.targets)
+        return [event for _, event in self.receiver.events[before:]]
+
+    def crossings(self):
+        return [(each["data"]["previous_level"], each["data"]["level"])
+                for each in self.reports()]
+
+    def changes(self):
+        with self.database.autocommit.connect() as connection:
+            return connection.execute(
+                sa.select(change_tables.changes).where(
+                    change_tables.changes.c.kind == kinds.THRESHOLD)).all()
+
+
+@databases.on_each_database
+class TestLimits(ThresholdTestCase):
+
+    def test_up_and_down(self):
+        for used, crossings in (
+                (15, []), (16, [(0, 80)]), (16, []), (17, []), (20, [(80, 100)]),
+                (19, [(100, 95)]), (15, [(95, 0)]), (20, [(0, 100)]), (0, [(100, 0)])):
+            self.use(used)
+            self.check()
+            self.assertEqual(crossings, self.crossings(), used)
+        self.assertEqual(6, len(self.changes()))
+
+    def test_what_was_left(self):
+        """Each level once, with the last time; for a week."""
+        for used in (16, 20, 17, 0, 20, 0):
+            self.use(used)
+            self.check()
+        self.assertEqual([(100, 20, 0), (80, 20, 0)], [
+            (left.level, left.bound, left.measured)
+            for left in monitor.list_left(self.ctx, 10)])
+        [last] = monitor.list_left(self.ctx, 1)
+        self.assertEqual(("limit", self.project, "own", "class:VCPU"), (
+            last.subject.kind, last.subject.node_id, last.subject.scope,
+            last.subject.resource_name))
+        self.assertLess(last.reached_at, last.left_at)
+        left_at = threshold_tables.left_thresholds.c.left_at
+        with self.database.autocommit.connect() as connection:
+            connection.execute(sa.update(threshold_tables.left_thresholds).values(
+                left_at=clock.in_seconds(sa.literal_column("-604801"))))
+        self.assertEqual([], monitor.list_left(self.ctx, 10))
+        self.use(18)
+        self.check()
+        limits.delete(self.ctx, self.parts.catalog, self.parts.model, self.limit_id)
+        self.check()
+        self.assertEqual([(80, None, None)], [
+            (left.level, left.bound, left.measured)
+            for left in monitor.list_left(self.ctx, 10)])
+        with self.database.autocommit.connect() as connection:
+            self.assertEqual(1, connection.scalar(sa.select(sa.func.count(left_at))))
+
+    def test_a_report(self):
+        self.use(19)
+        self.assertEqual(1, self.check())
+        [reached] = monitor.list_(self.ctx)
+        [report] = self.reports()
+        self.assertEqual(self.receiver.events[0][0], report["id"])
+        self.assertEqual("threshold.crossed", report["type"])
+        self.assertEqual({
+            "uuid": reached.measurement.subject.uuid, "kind": "limit", "node_id": self.project,
+            "scope": "own", "resource_name": "class:VCPU", "limit": 20, "used": 19, "level": 95,
+            "previous_level": 0}, report["data"])
+        [change] = self.changes()
+        self.assertEqual((reached.measurement.subject.uuid, "class:VCPU", self.project),
+                         (change.uuid, change.name, change.project))
+        with db.read(self.ctx) as session:
+            self.assertEqual([reached], monitor.read(session, [change.uuid, "other"]))
+            self.assertEqual([], monitor.read(session, []))
+        self.assertEqual(95, reached.level)
+
+    def test_the_feed_has_its_present_state(self):
+        filters = Filters(frozenset({"threshold"}), self.project)
+        answer = reading.read_now(self.ctx)
+        self.use(19)
+        self.check()
+        answer = reading.read(self.ctx, answer.token, filters, most=10)
+        [reached] = monitor.list_(self.ctx)
+        [change] = answer.changes
+        self.assertEqual(
+            ("threshold", reached.measurement.subject.uuid, "class:VCPU", self.project, reached),
+            (change.kind, change.id, change.name, change.project_id, change.record))
+        listed = reading.read(self.ctx, None, filters, most=10)
+        while listed.token.listing is not None and not listed.changes:
+            listed = reading.read(self.ctx, listed.token, filters, most=10)
+        self.assertEqual([change], list(listed.changes))
+        self.use(0)
+        self.check()
+        [gone] = reading.read(self.ctx, answer.token, filters, most=10).changes
+        self.assertEqual((change.id, None), (gone.id, gone.record))
+
+    def test_several_managers_and_restarts(self):
+        managers = [self.parts, self.build(), self.build()]
+        self.use(20)
+        self.assertEqual([1, 0, 0], [self.check(parts) for parts in managers])
+        self.use(1)
+        self.assertEqual([1, 0, 0], [self.check(parts) for parts in reversed(managers)])
+        self.assertEqual([(0, 100), (100, 0)], self.crossings())
+
+    def test_one_that_is_slow_does_not_bring_back_what_is_over(self):
+        slow = self.build()
+        measure = slow.overviews.measure_limits
+
+        def measure_slowly(ctx):
+            measured = measure(ctx)
+            self.use(1)
+            self.assertEqual(1, self.check())
+            return measured
+
+        self.use(20)
+        self.check()
+        slow.overviews.measure_limits = measure_slowly
+        self.assertEqual(0, self.check(slow))
+        self.assertEqual([], monitor.list_(self.ctx))
+        self.assertEqual([(0, 100), (100, 0)], self.crossings())
+
+    def test_a_limit_that_is_no_more(self):
+        self.use(20)
+        self.check()
+        limits.delete(self.ctx, self.parts.catalog, self.parts.model, self.limit_id)
+        self.check()
+        _, report = self.reports()
+        self.assertEqual((100, 0, None, None), tuple(report["data"][name] for name in (
+            "previous_level", "level", "limit", "used")))
+        self.assertEqual(0, self.check())
+
+    def test_a_limit_that_changes(self):
+        self.use(10)
+        self.check()
+        limits.update(self.ctx, self.parts.catalog, self.parts.model, self.limit_id,
+                      {"resource_limit": 10})
+        self.check()
+        limits.update(self.ctx, self.parts.catalog, self.parts.model, self.limit_id,
+                      {"resource_limit": 100})
+        self.check()
+        self.assertEqual([(0, 100), (100, 0)], self.crossings())
+
+
+@databases.on_each_database
+class TestSubtrees(ThresholdTestCase):
+    options = {("limits", "enforcement_model"): "tree"}
+
+    def test_usage_below_counts_once(self):
+        child = projects.create(
+            self.ctx, name="shop", domain_id=self.domain, parent_id=self.project).id
+        self.use(20, child)
+        self.check()
+        self.assertEqual(
+            [(self.project, "subtree", 20)],
+            [(each["data"]["node_id"], each["data"]["scope"], each["data"]["used"])
+             for each in self.reports()])
+
+
+@databases.on_each_database
+class TestCapacity(ThresholdTestCase):
+    options = {("thresholds", "fewest_shapes"): 10,
+               ("least_stranded", "shape"): ["VCPU:4", "CUSTOM_GPU:1"]}
+
+    def test_up_and_down(self):
+        self.check()
+        [report] = self.reports()  # There is no such class.
+        self.assertEqual({"CUSTOM_GPU": 1}, report["data"]["resources"])
+        for used, crossings in ((60, []), (61, [(0, 1)]), (60, []), (56, [(1, 0)])):
+            self.use(used, "nobody")
+            self.check()
+            reports = [each["data"] for each in self.reports()
+                       if each["data"]["kind"] == "capacity"]
+            self.assertEqual(crossings, [
+                (data["previous_level"], data["level"]) for data in reports], used)
+            for data in reports:
+                self.assertEqual(({"VCPU": 4}, 10), (data["resources"], data["fewest"]))
+
+
+class TestTasks(ThresholdTestCase):
+
+    def test_the_manager_looks_and_sends(self):
+        tasks = {task.name: task for task in self.parts.manager(representations.LEASE)._tasks}
+        self.use(20)
+        tasks["look at thresholds"].do(self.parts.context())
+        tasks["reports to webhooks"].do(self.parts.context())
+        self.assertEqual(1, len(self.receiver.events))
+
+
+class TestOff(base.DatabaseTestCase):
+
+    def test_it_is_off_by_default(self):
+        parts = services.build(configuration(
+            self.database.url.render_as_string(hide_password=False)))
+        self.addCleanup(parts.database.dispose)
+        self.assertIsNone(parts.thresholds)
