@@ -92,13 +92,15 @@ def delete_region(ctx: Context, id_: str) -> None:
 def audit(ctx: Context, catalog: CatalogDriver) -> list[Leftover]:
     """Return the limits whose service, region, project or domain no longer exists.
 
+    They come by kind, registered limits first, and in the order of creation.
+
     The catalog is read last: what a limit refers to existed when it was written.
 
     :raises errors.Unavailable: the catalog does not answer.
     """
     with db.read(ctx) as session:
-        stored = [record(row) for select, record in reversed(_KINDS.values())
-                  for row in session.execute(select)]
+        stored = [record(row) for table, (select, record) in reversed(_KINDS.items())
+                  for row in session.execute(select.order_by(table.c.id))]
     lookup = _CatalogLookup(ctx, catalog)
     leftovers = (_leftover(limit, lookup) for limit in stored)
     return [leftover for leftover in leftovers if leftover is not None]

@@ -118,6 +118,9 @@ class TestRemoteLeftovers(cases.LimitsTestCase):
         self.set_user_limit("q", "me", 1, "servers", region_id=None)
 
     def test_found_and_deleted(self):
+        # A row that was written again may be read last, where no order is asked for.
+        (of_domain,) = limits.list_(self.ctx, cases.equals(domain_id="d"))
+        self.change(of_domain, description="again")
         self.assertEqual([], cleanup.audit(self.ctx, self.remote))
         self.remote.forget("q")
         self.remote.forget("d")
@@ -133,7 +136,7 @@ class TestRemoteLeftovers(cases.LimitsTestCase):
             each.resource_name for each in registered.list_(self.ctx)])
         self.remote.forget(self.compute)
         cleanup.repair(self.ctx, self.remote)
-        self.assertEqual((0, 0, 0, 12), self.rows())
+        self.assertEqual((0, 0, 0, 13), self.rows())
 
     def test_asked_in_bulk(self):
         self.remote.asked.clear()
