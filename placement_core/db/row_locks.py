@@ -19,13 +19,13 @@ class _LockedInOrder(sa.ColumnElement[bool]):
     type = sa.Boolean()
     inherit_cache = True
     _traverse_internals = [
-        ("id_column", sa.sql.visitors.InternalTraversal.dp_clauseelement),
+        ("key_column", sa.sql.visitors.InternalTraversal.dp_clauseelement),
         ("condition", sa.sql.visitors.InternalTraversal.dp_clauseelement)]
 
     def __init__(
-        self, id_column: sa.ColumnElement[Any], condition: sa.ColumnElement[bool]
+        self, key_column: sa.ColumnElement[Any], condition: sa.ColumnElement[bool]
     ) -> None:
-        self.id_column = id_column
+        self.key_column = key_column
         self.condition = condition
 
     def self_group(self, against: Any = None) -> Self:
@@ -34,14 +34,14 @@ class _LockedInOrder(sa.ColumnElement[bool]):
 
 
 def locked_in_order(
-    id_column: sa.ColumnElement[Any], condition: sa.ColumnElement[bool]
+    key_column: sa.ColumnElement[Any], condition: sa.ColumnElement[bool]
 ) -> sa.ColumnElement[bool]:
-    """Build a condition of an UPDATE that locks its rows in the order of their primary key.
+    """Build a condition of an UPDATE that locks its rows in the order of a key.
 
-    :param id_column: the primary key of the updated table.
+    :param key_column: a unique key of the updated table.
     :param condition: which rows; about columns of that table alone.
     """
-    return _LockedInOrder(id_column, condition)
+    return _LockedInOrder(key_column, condition)
 
 
 @compiles(_LockedInOrder)
@@ -52,9 +52,9 @@ def _build_condition(element: _LockedInOrder, compiler: Any, **options: Any) -> 
 @compiles(_LockedInOrder, "postgresql")
 def _build_locking_subquery(element: _LockedInOrder, compiler: Any, **options: Any) -> str:
     locked = (
-        sa.select(element.id_column).where(element.condition).order_by(element.id_column)
+        sa.select(element.key_column).where(element.condition).order_by(element.key_column)
         .with_for_update(key_share=True).correlate(None).scalar_subquery())
     # As an array it is read once, and whole, before the first row is updated. The condition
     # is named twice: a plan made while there were few rows would scan them all.
-    in_order = element.id_column == sa.any_(sa.func.array(locked))
+    in_order = element.key_column == sa.any_(sa.func.array(locked))
     return f"({compiler.process(sa.and_(in_order, element.condition), **options)})"

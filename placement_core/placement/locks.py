@@ -49,24 +49,14 @@ _LOCK_MANY = (
 
 
 def _lock_arrays() -> sa.Update:
-    """Build the same for any number of rows, each with its own step, for PostgreSQL.
-
-    An UPDATE alone would take them in the order of its plan.
-    """
+    """Build the same for any number of rows, each with its own step, for PostgreSQL."""
     steps = arrays.rows("wanted", {"of_id": sa.Integer, "step": sa.Integer})
-    locked = (
-        sa.select(_providers.c.id, steps.c.step)
-        .join(steps, steps.c.of_id == _providers.c.id)
-        .order_by(_providers.c.id)
-        .with_for_update(of=_providers, key_share=True)
-        .cte("taken"))
     return (
         sa.update(_providers)
-        # Named twice: a plan that was made while there were few would look at all.
-        .where(_providers.c.id == locked.c.id,
-               lists.among(_providers.c.id, "of_id"))
+        .where(_providers.c.id == steps.c.of_id,
+               row_locks.locked_in_order(_providers.c.id, lists.among(_providers.c.id, "of_id")))
         .values(revision=_providers.c.revision + 1,
-                generation=_providers.c.generation + locked.c.step))
+                generation=_providers.c.generation + steps.c.step))
 
 
 _LOCK_ARRAYS = _lock_arrays()

@@ -19,7 +19,14 @@ from sqlalchemy.dialects import postgresql
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import TransactionConflict, arrays, failures, lists, texts
+from placement_core.db import (
+    TransactionConflict,
+    arrays,
+    failures,
+    lists,
+    row_locks,
+    texts,
+)
 from placement_core.db.metadata import utcnow
 from placement_core.placement import errors, locks, records, tables
 from placement_core.placement.allocations import usage_counters
@@ -128,17 +135,13 @@ def _raise_arrays() -> sa.Update:
     that exist and have the generation that is expected.
     """
     expected = arrays.rows("given", {"of_uuid": _consumers.c.uuid.type, "seen": sa.Integer})
-    locked = (
-        sa.select(_consumers.c.id, expected.c.seen)
-        .join(expected, expected.c.of_uuid == _consumers.c.uuid)
-        .order_by(_consumers.c.uuid)
-        .with_for_update(of=_consumers, key_share=True).cte("locked"))
     return (
         sa.update(_consumers)
-        # Named twice: a plan that was made while there were few would look at all.
-        .where(_consumers.c.id == locked.c.id, lists.among(_consumers.c.uuid, "of_uuid"),
-               sa.or_(locked.c.seen == records.ANY_GENERATION,
-                      _consumers.c.generation == locked.c.seen))
+        .where(_consumers.c.uuid == expected.c.of_uuid,
+               row_locks.locked_in_order(_consumers.c.uuid,
+                                         lists.among(_consumers.c.uuid, "of_uuid")),
+               sa.or_(expected.c.seen == records.ANY_GENERATION,
+                      expected.c.seen == _consumers.c.generation))
         .values(_RAISED)
         .returning(_consumers.c.uuid))
 

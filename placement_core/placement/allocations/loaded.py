@@ -90,9 +90,11 @@ def _select_pairs() -> tuple[sa.Select[Any], sa.Select[Any]]:
 def _select_owning_projects() -> sa.Select[Any]:
     """Build the part that reads the names of the projects that own the consumers."""
     consumers, projects = tables.consumers, tables.projects
-    joined = consumers.join(projects, projects.c.id == consumers.c.project_id)
-    return _build_branch(_OWNING, projects.c.external_id, projects.c.id).select_from(
-        joined).where(lists.among(consumers.c.uuid, "consumers"))
+    # A value and no join: a plan may take all consumers of the projects.
+    external_id = sa.select(projects.c.external_id).where(
+        projects.c.id == consumers.c.project_id).scalar_subquery()
+    return _build_branch(_OWNING, external_id, consumers.c.project_id).where(
+        lists.among(consumers.c.uuid, "consumers"))
 
 
 #: (what, identity, name, parameter)
@@ -140,7 +142,8 @@ class LoadedRows:
     :ivar pairs: these pairs after they are locked (``moves.lock_pairs``).
     :ivar others: the allocations of consumers in these pairs that the write does not name.
     :ivar projects: {external id: id}; likewise for users and types. For consumers that existed.
-    :ivar project_names: {id: external id} of the projects that own consumers that existed.
+    :ivar project_names: {id: external id} of the projects that own consumers that existed; None:
+        the project has no row (adopted data).
     """
 
     now: datetime.datetime = _EPOCH
@@ -155,7 +158,7 @@ class LoadedRows:
     pairs: Mapping[str, moves.Pair] = dataclasses.field(default_factory=dict)
     others: Mapping[str, moves.Held] = dataclasses.field(default_factory=dict)
     projects: dict[str, int] = dataclasses.field(default_factory=dict)
-    project_names: dict[int, str] = dataclasses.field(default_factory=dict)
+    project_names: dict[int, str | None] = dataclasses.field(default_factory=dict)
     users: dict[str, int] = dataclasses.field(default_factory=dict)
     types: dict[str, int] = dataclasses.field(default_factory=dict)
 
