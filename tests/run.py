@@ -15,11 +15,13 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from concurrent import futures
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import subunit
 from testtools import StreamToDict
+from testtools.content import Content
 
 from tests import databases, workers
 from tests.browser import chromium
@@ -131,16 +133,19 @@ def _last_stream() -> int:
 def _read(stream: BinaryIO) -> tuple[Counts, Counts]:
     """Count the outcomes in a subunit stream: of all tests, and of the conformance suite.
 
-    Names the tests that failed: what they printed is far above by then.
+    Names the tests that failed, and the ends of their tracebacks: the whole is far above by then.
     """
     counts: Counts = collections.Counter()
     conformance: Counts = collections.Counter()
 
-    def count(test: dict[str, object]) -> None:
+    def count(test: dict[str, Any]) -> None:
         outcome = _OUTCOMES.get(str(test["status"]), "failed")
         counts[outcome] += 1
         if outcome == "failed":
             print(f"failed: {test['id']}")
+            # Of the first ones: where most fail, they fail for one reason.
+            if counts["failed"] <= _MOST_TRACEBACKS:
+                print(_end_of_traceback(test["details"]), end="")
         if _CONFORMANCE.match(str(test["id"])):
             conformance[outcome] += 1
 
@@ -151,6 +156,15 @@ def _read(stream: BinaryIO) -> tuple[Counts, Counts]:
     return counts, conformance
 
 
+def _end_of_traceback(details: Mapping[str, Content]) -> str:
+    if "traceback" not in details:
+        return ""
+    lines = details["traceback"].as_text().strip().splitlines()
+    return "".join(f"    {line}\n" for line in lines[-_LAST_LINES:])
+
+
+#: Of how many tests the ends of tracebacks are printed, and how many lines.
+_MOST_TRACEBACKS, _LAST_LINES = 10, 12
 _OUTCOMES = {"success": "passed", "xfail": "passed", "skip": "skipped"}
 _CONFORMANCE = re.compile(r"tests\.conformance\.test_gabbi\.(?!TestTheSuite)")
 

@@ -42,6 +42,26 @@ class TestCounting(base.TestCase):
         self.assertEqual(
             ["failed: tests.c", "failed: tests.e", "failed: tests.f"], sorted(self.said))
 
+    def test_ends_of_tracebacks(self) -> None:
+        """A test that failed is named with the last lines of its traceback."""
+        stream = io.BytesIO()
+        result = subunit.StreamResultToBytes(stream)
+        lines = [f"line {number}" for number in range(30)]
+        for name in "abcdefghijklm":
+            result.status(
+                test_id=name, test_status="fail", file_name="traceback",
+                mime_type="text/x-traceback;charset=utf8", eof=True,
+                file_bytes="\n".join(lines).encode())
+        stream.seek(0)
+        said = io.StringIO()
+        with redirect_stdout(said):
+            run._read(stream)
+        ends = [f"    {line}" for line in lines[-12:]]
+        first, *others = said.getvalue().split("failed: ")[1:]
+        self.assertEqual(["a", *ends], [line for line in first.splitlines() if line.strip()])
+        self.assertEqual(12, len(others))
+        self.assertEqual(10, said.getvalue().count(ends[-1]))
+
     def test_conformance(self) -> None:
         """The suite's tests are counted apart, without our tests of the suite."""
         counts, conformance = self._counts(
