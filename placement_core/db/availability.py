@@ -95,11 +95,16 @@ class Availability:
         self._looked_at = 0.0
         self._looking = False
         self._watched = False
+        self._resets = 0
 
     def reset(self) -> None:
-        """End an outage: the next connection shows how things are."""
+        """End an outage: the next connection shows how things are.
+
+        What a probe that is on its way finds out is not told any more.
+        """
         with self._lock:
             outage, self._outage = self._outage, None
+            self._resets += 1
         if outage is not None:
             outage.over.set()
 
@@ -159,14 +164,14 @@ class Availability:
                 or self._compute_longest_use() < _SUSPICIOUS_SECONDS):
             return
         self._looking, self._looked_at = True, now
-        threading.Thread(target=self._probe_once, name="database watch", daemon=True).start()
+        threading.Thread(target=self._probe_once, name="database probe", daemon=True).start()
 
     def _probe_once(self) -> None:
-        began = time.monotonic()
+        began, resets = time.monotonic(), self._resets
         try:
             self._probe()
         except Exception as error:  # noqa: BLE001  whatever it is, requests meet it themselves.
-            if isinstance(translate(error), ConnectionLost):
+            if isinstance(translate(error), ConnectionLost) and resets == self._resets:
                 self._log(self._begin_outage(began, error))
                 self._wake_up(began)
         finally:
@@ -203,6 +208,8 @@ class Availability:
             try:
                 self._probe()
             except Exception as error:  # noqa: BLE001  the same
+                if self._outage is not outage:
+                    return
                 if isinstance(translate(error), ConnectionLost):
                     self._log(outage)
                     self._wake_up(began)
@@ -210,6 +217,8 @@ class Availability:
                 # It answers, if only to say that it is full.
                 LOG.warning("%s refuses connections: %s", self._name, self._mask_error(error))
             break
+        if self._outage is not outage:
+            return
         self.reset()
         if outage.logged:
             LOG.warning("%s answers again after %.1f seconds", self._name,
