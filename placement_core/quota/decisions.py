@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol, TypeVar, cast
 
 from placement_core import amounts
@@ -44,13 +46,15 @@ def add_up(usages: Totals) -> UsageLookup:
     return lambda _, projects, units: sum([usages.total(projects, unit) for unit in units])
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class BoundDelta:
     """How much more of a resource is claimed, and the limits that bind it.
 
     :ivar units: what counts as the resource.
     :ivar bindings: of the project's own limit first, then upwards.
     :ivar counted: for each binding, the projects that count against its limit.
+    :ivar others: for each binding, how much more others of these projects claim at the same
+        time, or less.
     """
 
     resource_name: str
@@ -58,6 +62,17 @@ class BoundDelta:
     units: Collection[str]
     bindings: Sequence[Binding]
     counted: Sequence[ProjectSet]
+    others: Sequence[int]
+
+    @functools.cached_property
+    def lowest(self) -> Amount:
+        """Return the lowest of the limits."""
+        return min((binding.limit for binding in self.bindings), default=amounts.UNLIMITED)
+
+    @functools.cached_property
+    def most(self) -> int:
+        """Return the most that is claimed together against any of the limits."""
+        return self.amount + max(self.others, default=0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,25 +176,50 @@ class Decisions:
         return Decision(
             limits.project_id, self.judge(self.bind(limits, deltas), add_up(usages)))
 
-    def bind(self, limits: ProjectLimits, deltas: Mapping[str, int]) -> list[BoundDelta]:
+    def bind(
+        self, limits: ProjectLimits, deltas: Mapping[str, int],
+        others: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+    ) -> list[BoundDelta]:
         """Return what binds a claim of a project.
 
         :param deltas: {resource name: amount}.
+        :param others: {project: likewise}, of other projects at the same time; less is negative.
         """
-        return [
-            BoundDelta(
-                name, deltas[name], self.resources.units(name), bindings,
-                [limits.counted_projects(binding) for binding in bindings])
-            for name in sorted(deltas) for bindings in [self.bindings(limits, name)]]
+        return [self._bind_one(limits, name, deltas[name], others) for name in sorted(deltas)]
+
+    def _bind_one(
+        self, limits: ProjectLimits, name: str, amount: int,
+        others: Mapping[str, Mapping[str, int]],
+    ) -> BoundDelta:
+        bound = []
+        for binding in self.bindings(limits, name):
+            counted = limits.counted_projects(binding)
+            more = sum(changes.get(name, 0) for project, changes in others.items()
+                       if project in counted.project_ids)
+            # What they use together does not grow if others give back as much.
+            if not more or amount + more > 0:
+                bound.append((binding, counted, more))
+        bindings, counted_projects, more_of_others = zip(*bound, strict=True) if bound else (
+            (), (), ())
+        return BoundDelta(
+            name, amount, self.resources.units(name), bindings, counted_projects, more_of_others)
 
     def judge(self, deltas: Iterable[BoundDelta], used: UsageLookup) -> list[Excess]:
         """Return the limits that a claim would exceed."""
         excesses = []
         for delta in deltas:
+            others = {
+                (binding.node_id, binding.scope): more
+                for binding, more in zip(delta.bindings, delta.others, strict=True)}
             usage = {
-                (binding.node_id, binding.scope): used(binding, projects, delta.units)
-                for binding, projects in zip(delta.bindings, delta.counted, strict=True)}
-            excesses += self.model.judge(delta.resource_name, delta.bindings, usage, delta.amount)
+                (binding.node_id, binding.scope): used(binding, projects, delta.units) + more
+                for binding, projects, more in zip(
+                    delta.bindings, delta.counted, delta.others, strict=True)}
+            for excess in self.model.judge(
+                    delta.resource_name, delta.bindings, usage, delta.amount):
+                more = others[excess.binding.node_id, excess.binding.scope]
+                excesses.append(dataclasses.replace(
+                    excess, usage=excess.usage - more, delta=excess.delta + more))
         return excesses
 
     def service_key(

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import logging
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from placement_core import amounts, errors as core_errors, metrics
 from placement_core.amounts import Amount
@@ -39,6 +39,7 @@ from placement_core.quota.decisions import (
     add_up,
 )
 from placement_core.quota.limit_sources import LimitSource
+from placement_core.quota.locked_usage import LockedUsage, ProjectRows
 from placement_core.quota.nodes import LimitNodes
 from placement_core.quota.records import ExceededLimit
 
@@ -112,13 +113,15 @@ class QuotaGuard(Gate):
             for project_id in itertools.chain(
                 (node.id for node in limits.lineage),
                 *(subtree.project_ids for subtree in limits.subtrees.values()))}
-        project_ids = None if len(counted) > locked_usage.MOST_PROJECTS else (
-            self._owners.project_ids(ctx, counted))
+        # Claims of a tree share it.
+        rows = None if len(counted) > locked_usage.MOST_PROJECTS else decisions.derive(
+            ctx, (self, frozenset(counted)),
+            lambda: ProjectRows(self._owners.project_ids(ctx, counted)))
         node_ids = self._nodes.ensure(ctx, {
             *project_limits, *(
                 node_id for limits in project_limits.values()
                 for node_id in self._nodes_to_lock(limits, limits.effective.defaults))})
-        return _PreparedLimits(project_limits, users_limits, node_ids, project_ids)
+        return _PreparedLimits(project_limits, users_limits, node_ids, rows)
 
     def _nodes_to_lock(self, limits: ProjectLimits, names: Collection[str]) -> set[str]:
         # Re-checks that were accepted are counted for each node.
@@ -195,18 +198,21 @@ class QuotaGuard(Gate):
 
     def _find_growth(self, limits: _PreparedLimits, write: PlannedWrite) -> _Growth | None:
         """Return what of a write limits bind; None: its usage does not grow."""
-        growth = usage_delta.measure(write)
-        if not (growth.projects or growth.users):
-            return None
-        key = (_as_key(growth.projects), _as_key(growth.users) if limits.users_limits else None)
+        key = usage_delta.find_key(write)
         bound = limits.bound.get(key)
         if bound is None:
-            if len(limits.bound) >= _MOST_BOUND:
-                limits.bound.clear()
-            bound = limits.bound[key] = self._bind(limits, growth)
+            growth = usage_delta.measure(write)
+            if not (growth.projects or growth.users):
+                return None
+            bound = self._bind(limits, growth)
+            if key is not None:
+                if len(limits.bound) >= _MOST_BOUND:
+                    limits.bound.clear()
+                limits.bound[key] = bound
         return _Growth(write, limits, bound)
 
     def _bind(self, limits: _PreparedLimits, growth: UsageDelta) -> _BoundGrowth:
+        resources = self._decisions.resources
         deltas = {
             project_id: self._deltas(
                 self._decisions.limit_names(limits.project_limits[project_id], amounts_), amounts_)
@@ -218,14 +224,17 @@ class QuotaGuard(Gate):
             node_id for project_id, names in deltas.items()
             for node_id in self._nodes_to_lock(limits.project_limits[project_id], names)}
         nodes |= {project_id for (project_id, _), names in user_deltas.items() if names}
-        bound = [bound for project_id, of_project in deltas.items()
-                 for bound in self._decisions.bind(limits.project_limits[project_id], of_project)]
-        known_ids = limits.project_ids
+        changes = {
+            project_id: {name: sum(amounts_.get(unit, 0) for unit in resources.units(name))
+                         for names in deltas.values() for name in names}
+            for project_id, amounts_ in growth.changes.items()}
+        bound = [
+            bound for project_id, of_project in deltas.items()
+            for bound in self._decisions.bind(
+                limits.project_limits[project_id], of_project,
+                {other: of_other for other, of_other in changes.items() if other != project_id})]
         return _BoundGrowth(
-            bound, user_deltas, {node_id: limits.node_ids[node_id] for node_id in nodes},
-            None if known_ids is None else {
-                project: known_ids[project] for delta in bound for projects in delta.counted
-                for project in projects.project_ids if project in known_ids})
+            bound, user_deltas, {node_id: limits.node_ids[node_id] for node_id in nodes})
 
     def _deltas(self, names: Collection[str], growth: Amounts) -> dict[str, int]:
         """Return how much each resource grows, by name; only resources that grow."""
@@ -247,13 +256,13 @@ class QuotaGuard(Gate):
 
         :raises TransactionConflict: limits or the catalog changed since ``prepare``.
         """
-        project_ids: dict[str, int] = {}
+        rows: set[ProjectRows] = set()
         for growth in growths:
-            if growth.bound.project_ids is None:
+            if growth.limits.rows is None:
                 session.flush()  # the index is read on other connections, under the locks
                 return self._read_index(ctx, project_limits)
-            project_ids |= growth.bound.project_ids
-        return self._read_locked_usage(session, project_ids, project_limits)
+            rows.add(growth.limits.rows)
+        return self._read_locked_usage(session, rows, project_limits)
 
     def _read_index(
         self, ctx: Context, project_limits: Sequence[ProjectLimits]
@@ -265,11 +274,11 @@ class QuotaGuard(Gate):
         return usages
 
     def _read_locked_usage(
-        self, session: Session, project_ids: Mapping[str, int],
+        self, session: Session, rows: Collection[ProjectRows],
         project_limits: Sequence[ProjectLimits],
     ) -> Totals:
         try:
-            usage = locked_usage.read(session, project_ids)
+            usage = locked_usage.read(session, rows)
         except TransactionConflict:
             self._owners.forget_projects()
             self._decisions.forget()  # the ids of rows were derived from limits
@@ -282,11 +291,20 @@ class QuotaGuard(Gate):
 
     def _exceeded_by_projects(
         self, growth: _Growth, usage: _UsageSoFar
-    ) -> Iterator[ExceededLimit]:
-        for excess in self._decisions.judge(growth.bound.deltas, add_up(usage)):
-            yield ExceededLimit(
+    ) -> list[ExceededLimit]:
+        # Usually nothing is near a limit, and one sum for each resource shows it.
+        if growth.limits.rows is not None and usage.is_positive and not any(
+                amounts.is_over(delta.lowest, sum(
+                    [usage.find_bound(growth.limits.rows.projects, unit) for unit in delta.units],
+                ), delta.most)
+                for delta in growth.bound.deltas):
+            return []
+        # Several projects of the write may exceed the same limit together.
+        return list(dict.fromkeys(
+            ExceededLimit(
                 excess.binding.node_id, excess.resource_name, excess.binding.scope,
                 excess.binding.source, excess.binding.limit, excess.usage, excess.delta)
+            for excess in self._decisions.judge(growth.bound.deltas, add_up(usage))))
 
     def _exceeded_by_users(
         self, ctx: Context, growth: _Growth, earlier: usage_delta.NamedChanges
@@ -310,11 +328,14 @@ class _UsageSoFar:
     """What projects use, with the writes of the transaction that were decided already.
 
     :ivar changes: of these writes, unless they are refused.
+    :ivar is_positive: whether projects together are known to have used at least as much as some
+        of them.
     """
 
     def __init__(self, before: Totals, changes: usage_delta.NamedChanges) -> None:
         self._before = before
         self.changes = changes
+        self.is_positive = isinstance(before, LockedUsage) and before.is_positive
         #: {a set of projects: those in it whose usage the writes change}
         self._changed: dict[ProjectSet, frozenset[str]] = {}
 
@@ -323,11 +344,23 @@ class _UsageSoFar:
         used = self._before.total(projects, resource_class)
         if not self.changes.projects:
             return used
+        return used + self.changes.sum_of_projects(
+            self._find_changed(projects), resource_class)
+
+    def find_bound(self, projects: ProjectSet, resource_class: str) -> int:
+        """Return what some projects use at most, each alone or any of them together."""
+        used = self._before.total(projects, resource_class)
+        if not self.changes.projects:
+            return used
+        return used + self.changes.sum_of_growths(
+            self._find_changed(projects), resource_class)
+
+    def _find_changed(self, projects: ProjectSet) -> frozenset[str]:
         changed = self._changed.get(projects)
         if changed is None:
             changed = self._changed[projects] = self.changes.projects.intersection(
                 projects.project_ids)
-        return used + self.changes.sum_of_projects(changed, resource_class)
+        return changed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -337,15 +370,15 @@ class _PreparedLimits(Check):
     :ivar project_limits: {project: the limits that bind it}.
     :ivar users_limits: {user: {resource name: limit}}, for users that have limits.
     :ivar node_ids: {limit node: the id of its row}.
-    :ivar project_ids: {project: the id of its row}, for the projects that count against the
-        limits; None: they are too many for one statement.
+    :ivar rows: of the projects that count against the limits; None: they are too many for one
+        statement.
     :ivar bound: what the limits bind of growths that were seen: flavors come again.
     """
 
     project_limits: Mapping[str, ProjectLimits]
     users_limits: Mapping[_User, Mapping[str, Amount]]
     node_ids: Mapping[str, int]
-    project_ids: Mapping[str, int] | None
+    rows: ProjectRows | None
     bound: dict[Hashable, _BoundGrowth] = dataclasses.field(default_factory=dict)
 
 
@@ -356,14 +389,11 @@ class _BoundGrowth:
     :ivar deltas: of resources that grow, by project.
     :ivar user_deltas: {user: {resource name: amount}}, of users that have limits.
     :ivar node_ids: {node to lock: the id of its row}.
-    :ivar project_ids: {project: the id of its row}, of the projects that count against these
-        limits; None: they are too many for one statement.
     """
 
     deltas: Sequence[BoundDelta]
     user_deltas: Mapping[_User, Mapping[str, int]]
     node_ids: Mapping[str, int]
-    project_ids: Mapping[str, int] | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -374,6 +404,3 @@ class _Growth:
     limits: _PreparedLimits
     bound: _BoundGrowth
 
-
-def _as_key(growth: Mapping[Any, Amounts]) -> Hashable:
-    return frozenset((owner, frozenset(amounts_.items())) for owner, amounts_ in growth.items())

@@ -8,7 +8,7 @@ of counters, so this is for small trees; the usage index is for large ones.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -31,27 +31,52 @@ _REVISION, _PROJECTS, _USED = range(3)
 #: How many digits the longest number has, with its sign.
 _LONGEST_NUMBER = 20
 _BETWEEN_NUMBERS = ","
+_MINUS = "-"
 #: Between projects; a name that contains it does no harm.
 _BETWEEN_NAMES = "\n"
+
+
+class ProjectRows:
+    """Projects whose usage is read again and again, with the ids of their rows."""
+
+    __slots__ = ("ids", "keys", "projects", "texts")
+
+    def __init__(self, ids: Mapping[str, int]) -> None:
+        """Take the projects that have a row.
+
+        :param ids: {project: the id of its row}.
+        """
+        self.projects = ProjectSet(tuple(ids))
+        self.ids = ids
+        #: The ids in digits.
+        self.keys = {name: str(id_) for name, id_ in ids.items()}
+        #: What the statement returns of them if their rows are still there.
+        self.texts = frozenset(_BETWEEN_NAMES.join(
+            [f"{key}{_BETWEEN_NUMBERS}{name}" for name, key in self.keys.items()],
+        ).split(_BETWEEN_NAMES))
 
 
 class LockedUsage:
     """The usage of some projects.
 
     :ivar revision: that of limits and catalog, as ``revisions.read`` returns it.
+    :ivar is_positive: whether no project uses less than nothing, so that projects together use at
+        least as much as some of them.
     """
 
     def __init__(
-        self, revision: str, ids: Mapping[str, str], used: Mapping[str, Mapping[str, str | int]],
+        self, revision: str, keys: Mapping[str, str],
+        used: Mapping[str, Mapping[str, str | int]], *, is_positive: bool,
     ) -> None:
         """Initialize the usage.
 
-        :param ids: {project: the id of its row}.
+        :param keys: {project: the id of its row, in digits}.
         :param used: {resource class or CONSUMERS: {id of a project's row: used}}; in the digits
             that the database returned, where they need not be added: few are asked for.
         """
         self.revision = revision
-        self._ids = ids
+        self.is_positive = is_positive
+        self._keys = keys
         self._used = used
         self._ids_of_sets: dict[ProjectSet, Sequence[str]] = {}
 
@@ -63,8 +88,9 @@ class LockedUsage:
         ids = self._ids_of_sets.get(projects)
         if ids is None:
             # Projects without a row never used anything.
+            keys = self._keys
             ids = self._ids_of_sets[projects] = [
-                self._ids[project] for project in projects.project_ids if project in self._ids]
+                keys[project] for project in projects.project_ids if project in keys]
         return sum(map(int, map(used.get, ids, itertools.repeat("0"))))
 
 
@@ -120,32 +146,36 @@ _READ = PreparedRead(sa.union_all(
     _select_used()))
 
 
-def read(session: Session, project_ids: Mapping[str, int]) -> LockedUsage:
+def read(session: Session, rows: Collection[ProjectRows]) -> LockedUsage:
     """Read the usage of projects, and the revision of limits and catalog.
 
     A consumer that moves counts once. What the transaction itself adds to counters and
     pairs is not written yet, so it is not included.
 
-    :param project_ids: {project: the id of its row}.
     :raises TransactionConflict: the rows differ: one was removed as unused, or another database
         was restored.
     """
-    revision, present = "", ""
+    ids: set[int] = set()
+    keys: dict[str, str] = {}
+    expected: set[str] = set()
+    for each in rows:
+        ids.update(each.ids.values())
+        keys.update(each.keys)
+        expected |= each.texts
+    revision, present, is_positive = "", "", True
     used: dict[str, Mapping[str, str | int]] = {}
-    for what, name, text in _READ.fetch_in(session, usage_counters.ids(project_ids.values())):
+    for what, name, text in _READ.fetch_in(session, usage_counters.ids(ids)):
         if what == _USED:
             used[name or CONSUMERS] = _add_up(text.split(_BETWEEN_NUMBERS))
+            is_positive = is_positive and _MINUS not in text
         elif what == _PROJECTS:
             present = text or ""
         else:
             serial, txn = text.split(_BETWEEN_NUMBERS)
             revision = revisions.format_revision(int(serial), int(txn))
-    ids = {name: str(id_) for name, id_ in project_ids.items()}
-    expected = _BETWEEN_NAMES.join(
-        [f"{id_}{_BETWEEN_NUMBERS}{name}" for name, id_ in ids.items()])
-    if set(present.split(_BETWEEN_NAMES)) != set(expected.split(_BETWEEN_NAMES)):
+    if set(present.split(_BETWEEN_NAMES)) != (expected or {""}):
         raise TransactionConflict
-    return LockedUsage(revision, ids, used)
+    return LockedUsage(revision, keys, used, is_positive=is_positive)
 
 
 def _add_up(numbers: Sequence[str]) -> Mapping[str, str | int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import sqlalchemy as sa
@@ -42,20 +42,36 @@ class UsageDelta:
     :ivar projects: {project id: amounts}, of projects that use more of at least one resource;
         amounts of which they use less are negative.
     :ivar users: {(project id, user id): amounts}, likewise.
+    :ivar changes: {project id: amounts}, of all projects that use more or less.
     """
 
     projects: Mapping[str, Amounts]
     users: Mapping[tuple[str, str], Amounts]
+    changes: Mapping[str, Amounts]
 
 
 def measure(write: PlannedWrite) -> UsageDelta:
     """Return by how much a write increases usage."""
     changes = find_judged_changes(write.plan)
     if max(changes.values(), default=0) <= 0:
-        return UsageDelta({}, {})
+        return UsageDelta({}, {}, {})
     names = _read_class_names(
         write.session, write.rows, {key[2] for key, change in changes.items() if change})
-    return _name_changes(changes, names, *_read_owner_names(write))
+    projects, users = _read_owner_names(write)
+    return _name_changes(changes, names, {**_list_former_projects(write), **projects}, users)
+
+
+def find_key(write: PlannedWrite) -> Hashable | None:
+    """Return what determines the result of ``measure``; None: more than a key can contain."""
+    plan, classes = write.plan, write.rows.classes
+    if plan.pairs or not {key[-1] for key in plan.counters} <= {
+            *classes.values(), tables.CONSUMERS_ID}:
+        return None
+    owners = frozenset(
+        (owner, each.project_id, each.user_id) for each in write.writes
+        if (owner := plan.owners.get(each.consumer_uuid)) is not None)
+    return (owners, frozenset(_list_former_projects(write).items()),
+            frozenset(plan.counters.items()), frozenset(classes.items()))
 
 
 def find_judged_changes(plan: WritePlan) -> dict[OwnerClass, int]:
@@ -96,7 +112,7 @@ def _name_changes(
     by_user: dict[tuple[str, str], dict[str, int]] = {}
     for (project, user, resource_class), change in changes.items():
         if project not in projects or not change:
-            continue  # what shrinks altogether was not asked for by anybody here
+            continue  # of adopted data, where a consumer's project has no row
         name, project_name = names[resource_class], projects[project]
         of_project = by_project.setdefault(project_name, collections.defaultdict(int))
         of_project[name] += change
@@ -104,7 +120,7 @@ def _name_changes(
             of_user = by_user.setdefault(
                 (project_name, users[user]), collections.defaultdict(int))
             of_user[name] += change
-    return UsageDelta(_keep_growing(by_project), _keep_growing(by_user))
+    return UsageDelta(_keep_growing(by_project), _keep_growing(by_user), by_project)
 
 
 class NamedChanges:
@@ -156,6 +172,12 @@ class NamedChanges:
         changes = self._of_projects.get(unit)
         return sum(map(changes.__getitem__, projects)) if changes else 0
 
+    def sum_of_growths(self, projects: Collection[str], unit: str) -> int:
+        """Return the same of those projects only that use more."""
+        changes = self._of_projects.get(unit)
+        return sum(change for project in projects
+                   if (change := changes[project]) > 0) if changes else 0
+
     def sum_of_user(
         self, write: PlannedWrite, project_id: str, user_id: str, units: Collection[str]
     ) -> int:
@@ -174,6 +196,20 @@ def _read_owner_names(write: PlannedWrite) -> tuple[dict[int, str], dict[int, st
             projects[owner[0]] = allocation_write.project_id
             users[owner[1]] = allocation_write.user_id
     return projects, users
+
+
+def _list_former_projects(write: PlannedWrite) -> dict[int, str]:
+    """Return {id: name} of the projects that owned the consumers of a write before it."""
+    rows = write.rows
+    if not rows.project_names:
+        return {}
+    projects = {}
+    for each in write.writes:
+        owner = rows.owners.get(each.consumer_uuid)
+        name = None if owner is None else rows.project_names.get(owner[0])
+        if owner is not None and name is not None:
+            projects[owner[0]] = name
+    return projects
 
 
 def _read_class_names(session: Session, rows: LoadedRows, class_ids: set[int]) -> dict[int, str]:

@@ -58,7 +58,7 @@ class SumsTestCase(claims.ClaimsTestCase):
             id_ = connection.scalar(sa.select(tables.projects.c.id).where(
                 tables.projects.c.external_id == project))
         with db.write(self.context()) as session:
-            locked = locked_usage.read(session, {project: id_})
+            locked = locked_usage.read(session, [locked_usage.ProjectRows({project: id_})])
         for name, amount in (("VCPU", vcpus), (CONSUMERS, consumers)):
             self.assertEqual(amount, locked.total(ProjectSet([project]), name))
 

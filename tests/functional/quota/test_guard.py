@@ -193,6 +193,35 @@ class TestGuard(project_trees.TreeTestCase):
         self.assertEqual([self.left], [each.node_id for each in refusal.exceeded_limits])
         self.assertEqual({"VCPU": 4}, self.used_by(self.right))
 
+    def test_several_projects_at_once(self):
+        """They count together against the limit of what is above them."""
+        self.register(VCPU=10)
+        self.limit(self.trunk, VCPU=8)
+        writes = [self.write({self.host: {"VCPU": 5}}, consumer=factories.new_uuid(),
+                             project=project) for project in (self.left, self.right)]
+        refusal = self.assertRaises(
+            errors.QuotaExceeded, allocations.replace, self.ctx, writes, [self.guard()])
+        self.assertEqual(
+            f"class:VCPU: {self.trunk} and what is below it may use 8, 0 is used, 10 more was "
+            "asked for.", str(refusal))
+        self.assertEqual(({}, {}), (self.used_by(self.left), self.used_by(self.right)))
+
+    def test_what_one_gives_another_gets(self):
+        """Below a limit that is reached, what is used together does not grow."""
+        self.register(VCPU=10)
+        self.limit(self.trunk, VCPU=8)
+        one, other = self.take(self.left, {"VCPU": 6}), self.take(self.right, {"VCPU": 2})
+        self.take(self.right, {"VCPU": 6}, consumer=one)
+        allocations.replace(self.ctx, [
+            self.write({self.host: {"VCPU": 3}}, consumer=one, project=self.right),
+            self.write({self.host: {"VCPU": 5}}, consumer=other, project=self.left),
+        ], [self.guard()])
+        self.assertEqual(({"VCPU": 5}, {"VCPU": 3}),
+                         (self.used_by(self.left), self.used_by(self.right)))
+        self.assertEqual(
+            [(self.trunk, "class:VCPU", "subtree", 8, 8, 1)],
+            self.refused(self.left, {"VCPU": 4}, consumer=one))
+
     def test_audit(self):
         self.register(VCPU=10)
         log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))

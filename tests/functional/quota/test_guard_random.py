@@ -34,6 +34,10 @@ _EXPLORES = os.environ.get("HYPOTHESIS_PROFILE") == "explore"
 _CAPACITY = 1_000_000
 
 
+def _find_unit(name):
+    return CONSUMERS if name == "servers" else name.removeprefix("class:")
+
+
 @dataclasses.dataclass
 class _Oracle:
     """What everybody has, counted one by one.
@@ -62,30 +66,48 @@ class _Oracle:
                 sums.update({**amounts, CONSUMERS: 1})
         return +sums
 
-    def judge(self, uuid, project, amounts):
-        """Return the limits that a claim would exceed."""
-        before = collections.Counter()
-        if uuid in self.held and self.held[uuid][0] == project:
-            before.update({**self.held[uuid][2], CONSUMERS: 1})
-        more = collections.Counter(amounts)
-        more[CONSUMERS] += 1
-        more.subtract(before)
+    def judge(self, claims):
+        """Return the limits that claims of one request would exceed.
+
+        :param claims: {consumer: (project, {resource class: amount})}.
+        """
+        growth = collections.defaultdict(collections.Counter)
+        for uuid, (project, amounts) in claims.items():
+            growth[project].update({**amounts, CONSUMERS: 1})
+            if uuid in self.held:
+                growth[self.held[uuid][0]].subtract({**self.held[uuid][2], CONSUMERS: 1})
         excesses = set()
         for name, default in _DEFAULTS.items():
-            unit = CONSUMERS if name == "servers" else name.removeprefix("class:")
-            if more[unit] <= 0:
-                continue
-            for node in self.lineage(project):
-                limit, scope = self.limits.get(node, {}).get(name), "subtree"
-                if limit is None and node == project:
-                    limit, scope = default, "own"
-                if limit is None or limit == -1:
-                    continue
-                used = self.used(lambda each, node=node, scope=scope: each == node or (
-                    scope == "subtree" and node in self.lineage(each)))[unit]
-                if used + more[unit] > limit:
-                    excesses.add((node, name, scope, limit, used, more[unit]))
+            unit = _find_unit(name)
+            for project, more in growth.items():
+                if more[unit] > 0:
+                    excesses.update(self.find_excesses(project, name, unit, default, growth))
         return excesses
+
+    def find_all(self, project, much):
+        """Return all limits that bind a project, as exceeded by much of everything."""
+        growth = {project: collections.Counter(VCPU=much, MEMORY_MB=much, **{CONSUMERS: much})}
+        return {
+            excess for name, default in _DEFAULTS.items()
+            for excess in self.find_excesses(
+                project, name, _find_unit(name), default, growth)}
+
+    def find_excesses(self, project, name, unit, default, growth):
+        """Yield the limits above a project that it exceeds, together with others below them."""
+        for node in self.lineage(project):
+            limit, scope = self.limits.get(node, {}).get(name), "subtree"
+            if limit is None and node == project:
+                limit, scope = default, "own"
+            if limit is None or limit == -1:
+                continue
+
+            def counts(each, node=node, scope=scope):
+                return each == node or (scope == "subtree" and node in self.lineage(each))
+
+            used = self.used(counts)[unit]
+            more = sum(amounts[unit] for each, amounts in growth.items() if counts(each))
+            if more > 0 and used + more > limit:
+                yield node, name, scope, limit, used, more
 
 
 @databases.on_each_database
@@ -122,9 +144,9 @@ class TestRandomClaims(project_trees.TreeTestCase):
         for _ in range(45):
             self.decisions = chance.choice(self.processes)
             chance.choices(
-                (self.claim_something, self.write_many, self.give_back, self.change_classes,
-                 self.change_projects, self.change_limits, self.fold),
-                (12, 2, 5, 3, 2, 4, 2))[0](chance)
+                (self.claim_something, self.claim_several, self.write_many, self.give_back,
+                 self.change_classes, self.change_projects, self.change_limits, self.fold),
+                (9, 5, 2, 5, 3, 2, 4, 2))[0](chance)
             for _ in range(3):
                 self.assert_bounds(chance)
             self.assert_sums(chance)
@@ -167,24 +189,38 @@ class TestRandomClaims(project_trees.TreeTestCase):
                               *self.strangers])
 
     def claim_something(self, chance):
+        self.claim_at_once([self.draw_claim(chance)])
+
+    def claim_several(self, chance):
+        """Consumers of several projects in one request, some of which change hands."""
+        self.claim_at_once([self.draw_claim(chance, keeps_owner=0.5)
+                            for _ in range(chance.randint(2, 4))])
+
+    def draw_claim(self, chance, *, keeps_owner=1.0):
         known = sorted(self.oracle.held)
         uuid = chance.choice(known) if known and chance.random() < 0.3 else factories.new_uuid()
-        project, user, _ = self.oracle.held.get(
-            uuid, (self.someone(chance), chance.choice(_USERS), {}))
-        amounts = self.amounts(chance)
-        expected = self.oracle.judge(uuid, project, amounts)
-        write = self.write({self.host: amounts}, consumer=uuid, project=project, user=user,
-                           kind=None)
+        project, user, _ = self.oracle.held.get(uuid, (None, None, None))
+        if project is None or chance.random() >= keeps_owner:
+            project, user = self.someone(chance), chance.choice(_USERS)
+        return uuid, project, user, self.amounts(chance)
+
+    def claim_at_once(self, drawn):
+        claims = {uuid: (project, user, amounts) for uuid, project, user, amounts in drawn}
+        expected = self.oracle.judge({
+            uuid: (project, amounts) for uuid, (project, _, amounts) in claims.items()})
+        writes = [
+            self.write({self.host: amounts}, consumer=uuid, project=project, user=user, kind=None)
+            for uuid, (project, user, amounts) in claims.items()]
         refused = set()
         try:
-            allocations.replace(self.context(), [write], [QuotaGuard(
+            allocations.replace(self.context(), writes, [QuotaGuard(
                 self.decisions, self.limit_nodes, LimitSource("compute", None), "enforce",
                 owners=self.owners)], self.owners)
         except errors.QuotaExceeded as refusal:
             refused = {(each.node_id, each.resource_name, each.scope, each.limit, each.used,
                         each.asked) for each in refusal.exceeded_limits}
         else:
-            self.oracle.held[uuid] = project, user, amounts
+            self.oracle.held.update(claims)
         self.assertEqual(expected, refused)
 
     def write_many(self, chance):
@@ -266,8 +302,7 @@ class TestRandomClaims(project_trees.TreeTestCase):
         excesses = self.decisions.decide(
             self.context(), project_id=project, service_id=self.service, region_id=None,
             deltas=dict.fromkeys(_DEFAULTS, much)).excesses
-        expected = self.oracle.judge(
-            "", project, {"VCPU": much, "MEMORY_MB": much, CONSUMERS: much - 1})
+        expected = self.oracle.find_all(project, much)
         self.assertEqual(expected, {
             (each.binding.node_id, each.resource_name, each.binding.scope, each.binding.limit,
              each.usage, each.delta) for each in excesses})
