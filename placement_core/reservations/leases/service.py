@@ -85,8 +85,7 @@ class Leases:
         """
         requests = self._requests.check(new.project_id, new.reservations)
         try:
-            check = self._prepare_new(ctx, new, requests)
-            return db.retry_writes(self._create)(ctx, new, requests, check)
+            return db.retry_writes(self._create)(ctx, new, requests)
         except DoesNotFit as refusal:
             raise self._build_refusal(ctx, refusal, new.start_at, new.end_at, requests) from None
 
@@ -123,9 +122,10 @@ class Leases:
             check.decide(ctx, plan.window, plan.shares)
 
     def _create(
-        self, ctx: Context, new: NewLease, requests: Sequence[ReservationRequest],
-        check: AdmissionCheck,
+        self, ctx: Context, new: NewLease, requests: Sequence[ReservationRequest]
     ) -> Lease:
+        # With each attempt: the transaction fails if limits have changed since.
+        check = self._prepare_new(ctx, new, requests)
         with db.write(ctx) as session:
             revisions.increment(session, revisions.POOL)
             plan = self._planner.plan_new(session, new, requests)
@@ -229,8 +229,7 @@ class Leases:
             self._rules.notify_end(ctx, ended)
             return ended
         try:
-            check = self._prepare_change(ctx, lease_id, change, project_id)
-            return db.retry_writes(self._change)(ctx, lease_id, change, project_id, check)
+            return db.retry_writes(self._change)(ctx, lease_id, change, project_id)
         except ChangeDoesNotFit as refused:
             after = refused.after
             if after.status != records.PENDING:
@@ -293,9 +292,9 @@ class Leases:
         return None if plan is None else plan.shares
 
     def _change(
-        self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None,
-        check: AdmissionCheck,
+        self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
     ) -> Lease:
+        check = self._prepare_change(ctx, lease_id, change, project_id)
         with db.write(ctx) as session:
             revisions.increment(session, revisions.POOL)
             snapshot = _lock_lease(session, lease_id, project_id)

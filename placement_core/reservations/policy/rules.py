@@ -50,7 +50,8 @@ _FIELDS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 class AdmissionCheck:
     """The check of budgets inside of the transaction that admits a lease.
 
-    Limits and the tree of projects were read just before the transaction.
+    Limits and the tree of projects were read just before the transaction, which fails at its
+    commit if they have changed since.
 
     :ivar bindings: {budget: the limits on it}, for the budgets that bind the project.
     :ivar since: leases count from this second on.
@@ -71,6 +72,9 @@ class AdmissionCheck:
         :param shares: the shares of each of its reservations.
         :raises OverBudget: naming every budget that is exceeded.
         """
+        if self.bounds.state:
+            assert ctx.session is not None  # the caller's
+            revisions.depend_on_limits(ctx.session, self.bounds.state)
         if not self.bindings:
             return
         counted_projects = {
@@ -184,8 +188,10 @@ class LeaseRules:
         revision = revisions.read(ctx, revisions.LIMITS)
         cached = self._bounds_cache.get(project_id)
         if cached is None or cached[0] != revision:
-            cached = revision, decisions.read_project_limits(
-                ctx, project_id, rules.service_type, rules.region_id)
+            cached = revision, dataclasses.replace(
+                decisions.read_project_limits(
+                    ctx, project_id, rules.service_type, rules.region_id),
+                state=revision)
             self._bounds_cache.put(project_id, cached)
         return cached[1]
 

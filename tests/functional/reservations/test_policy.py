@@ -1,10 +1,12 @@
 import datetime
+import functools
 import threading
 
 from placement_core import errors as core_errors
 from placement_core.catalog import projects
 from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.reservations.errors import NoRoom, OverQuota, PolicyRefused
+from placement_core.reservations.policy.rules import LeaseRules
 from tests import databases, round_trips
 from tests.functional.reservations import lease_cases, ruled
 from tests.functional.reservations.lease_cases import DAY, HOUR, SECOND
@@ -266,6 +268,31 @@ class TestSums(BudgetsTestCase):
         for rival in rivals:
             rival.join()
         self.assertEqual(["made", "refused", "refused", "refused"], sorted(outcomes))
+
+    def test_limits_that_change_meanwhile(self):
+        """A lease is held to those that are in force when it is admitted."""
+        self.register({"lease:vcpu_hours": 10})
+        self.limit_after_prepare(self.left, 3)
+        self.assertEqual(
+            [("lease:vcpu_hours", self.left, 3, 0, 5)],
+            self.refused(self.create, self.instances(5), project=self.left))
+        lease = self.create(self.instances(4), project=self.right)
+        self.limit_after_prepare(self.trunk, 4)
+        self.assertEqual(
+            [("lease:vcpu_hours", self.trunk, 4, 4, 4)],
+            self.refused(self.change, lease, end_at=2))
+
+    def limit_after_prepare(self, node, value):
+        """Let somebody set a limit when the next lease has been prepared."""
+        prepare = LeaseRules.prepare
+
+        def set_limit(*arguments, **named):
+            check = prepare(self.rules, *arguments, **named)
+            self.rules.prepare = functools.partial(prepare, self.rules)
+            self.limit(node, {"lease:vcpu_hours": value})
+            return check
+
+        self.rules.prepare = set_limit
 
     def test_sums_beyond_64_bits(self):
         self.register({"lease:memory_gb_hours": -1})
