@@ -293,10 +293,12 @@ class QuotaGuard(Gate):
         self, growth: _Growth, usage: _UsageSoFar
     ) -> list[ExceededLimit]:
         # Usually nothing is near a limit, and one sum for each resource shows it.
-        if growth.limits.rows is not None and usage.is_positive and not any(
-                amounts.is_over(delta.lowest, sum(
-                    [usage.find_bound(growth.limits.rows.projects, unit) for unit in delta.units],
-                ), delta.most)
+        rows = growth.limits.rows
+        if rows is not None and usage.is_positive and not any(
+                amounts.is_over(
+                    delta.lowest,
+                    sum([usage.compute_most(rows.projects, unit) for unit in delta.units]),
+                    delta.most)
                 for delta in growth.bound.deltas):
             return []
         # Several projects of the write may exceed the same limit together.
@@ -347,7 +349,7 @@ class _UsageSoFar:
         return used + self.changes.sum_of_projects(
             self._find_changed(projects), resource_class)
 
-    def find_bound(self, projects: ProjectSet, resource_class: str) -> int:
+    def compute_most(self, projects: ProjectSet, resource_class: str) -> int:
         """Return what some projects use at most, each alone or any of them together."""
         used = self._before.total(projects, resource_class)
         if not self.changes.projects:

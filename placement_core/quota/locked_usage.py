@@ -51,9 +51,8 @@ class ProjectRows:
         #: The ids in digits.
         self.keys = {name: str(id_) for name, id_ in ids.items()}
         #: What the statement returns of them if their rows are still there.
-        self.texts = frozenset(_BETWEEN_NAMES.join(
-            [f"{key}{_BETWEEN_NUMBERS}{name}" for name, key in self.keys.items()],
-        ).split(_BETWEEN_NAMES))
+        self.texts = _split(_BETWEEN_NAMES.join(
+            [f"{key}{_BETWEEN_NUMBERS}{name}" for name, key in self.keys.items()]))
 
 
 class LockedUsage:
@@ -92,6 +91,11 @@ class LockedUsage:
             ids = self._ids_of_sets[projects] = [
                 keys[project] for project in projects.project_ids if project in keys]
         return sum(map(int, map(used.get, ids, itertools.repeat("0"))))
+
+
+def _split(projects: str) -> frozenset[str]:
+    """Return the parts of a text of projects."""
+    return frozenset(projects.split(_BETWEEN_NAMES)) - {""}
 
 
 def _digits(number: sa.ColumnElement[int]) -> sa.ColumnElement[str]:
@@ -173,7 +177,7 @@ def read(session: Session, rows: Collection[ProjectRows]) -> LockedUsage:
         else:
             serial, txn = text.split(_BETWEEN_NUMBERS)
             revision = revisions.format_revision(int(serial), int(txn))
-    if set(present.split(_BETWEEN_NAMES)) != (expected or {""}):
+    if _split(present) != expected:
         raise TransactionConflict
     return LockedUsage(revision, keys, used, is_positive=is_positive)
 
