@@ -19,6 +19,8 @@ class TestDisposed(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
+        # Other tests may have left databases that are still probed.
+        self.others = set(threading.enumerate())
         self.probing, self.fails = threading.Event(), threading.Event()
         self.addCleanup(self.fails.set)
         self.probes = 0
@@ -34,7 +36,7 @@ class TestDisposed(base.TestCase):
         self.assertTrue(self.probing.wait(30))
         self.availability.reset()
         self.fails.set()
-        for thread in threading.enumerate():
+        for thread in set(threading.enumerate()) - self.others:
             if thread.name == "database probe":
                 thread.join(30)
                 self.assertFalse(thread.is_alive())
