@@ -137,7 +137,8 @@ class EnforcementModel(abc.ABC):
     ) -> list[Excess]:
         """Return the limits that ``delta`` more of a resource would exceed.
 
-        Whoever knows that no usage is so large that it exceeds the lowest limit need not ask.
+        What fits every limit is never refused: the quota guard does not ask where the lowest
+        limit allows more than is used below all of them.
 
         :param usages: {(node id, scope): the usage that counts}, for each binding.
         :param delta: 0: return the limits that are exceeded already. A negative delta exceeds
