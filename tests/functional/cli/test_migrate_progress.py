@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import types
 
 import fixtures
 
@@ -35,7 +36,7 @@ class TestProgress(test_commands.CommandTestCase):
 
     def test_no_faster_than_its_pace(self) -> None:
         pauses: list[float] = []
-        self.useFixture(fixtures.MonkeyPatch(f"{copier.__name__}.time.sleep", pauses.append))
+        self.patch(copier, "time", types.SimpleNamespace(sleep=pauses.append))
         self.run_command("migrate", "copy", "--execute", "--pace", "4", "--from",
                          f"keystone={self.source}")
         self.assertEqual(2 / 4, sum(pauses))

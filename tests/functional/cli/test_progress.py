@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from unittest import mock
 
 from placement_core.cli import progress
@@ -44,8 +45,8 @@ class TestLines(base.TestCase):
     def test_now_and_then(self) -> None:
         """Where there is no terminal, a long run writes a line from time to time."""
         notes: list[str] = []
-        with mock.patch.object(progress.time, "monotonic") as clock:
-            clock.return_value = 100.0
+        clock = mock.Mock(return_value=100.0)
+        with mock.patch.object(progress, "time", types.SimpleNamespace(monotonic=clock)):
             with progress.Lines(notes.append, notes.append) as lines:
                 lines.report("rows", 1, 9)
                 for second, done in ((129, 2), (130, 3), (131, 4), (159, 5), (161, 6)):

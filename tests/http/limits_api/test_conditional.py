@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pathlib
 import time
+import types
 from typing import Any
 from unittest import mock
 
 import fixtures
 import webob
 
+from placement_core.http import policy
 from tests import databases
 from tests.http.limits_api.cases import NOBODY, LimitsTestCase
 
@@ -177,8 +179,8 @@ class TestPolicy(LimitsTestCase):
         known = {"If-None-Match": tag}
         self.v3("GET", "/limits", status=304, headers=known, **member)
         self.path.write_text('"identity:list_limits": "role:admin"')
-        later = time.monotonic() + 60
-        with mock.patch("time.monotonic", lambda: later):
+        clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + 60)
+        with mock.patch.object(policy, "time", clock):
             self.v3("GET", "/limits", status=403, headers=known, **member)
             self.v3("GET", "/limits", status=403, **member)
             self.v3("GET", "/limits", status=200)

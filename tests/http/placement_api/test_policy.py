@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import tempfile
+import time
+import types
+from unittest import mock
 
 from placement_core import app, errors
+from placement_core.http import policy
 from placement_core.http.operations import Operation, Reply
 from placement_core.http.placement_api import policies
 from tests import databases
@@ -156,15 +161,10 @@ class TestPolicyFile(PolicyTestCase):
 
     def look_again(self) -> None:
         """Let the service look at its policy files, as it does each second."""
-        import os
-        import time
-        from unittest import mock
-
         later = time.time() + 10
         os.utime(self.path, (later, later))
-        now = time.monotonic()
-        patched = mock.patch("placement_core.http.policy.time.monotonic", lambda: now + 10)
-        with patched:
+        clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + 10)
+        with mock.patch.object(policy, "time", clock):
             self.ask("GET", "/things")
 
 

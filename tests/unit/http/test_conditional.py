@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 from unittest import mock
 
@@ -32,7 +33,8 @@ class TestNames(base.TestCase):
         ctx: Any = None
         tags = []
         for now in (59.9, 60.0, 89.9, 90.0):
-            with mock.patch("placement_core.http.conditional.time.time", lambda now=now: now):
+            clock = types.SimpleNamespace(time=lambda now=now: now)
+            with mock.patch.object(conditional, "time", clock):
                 tags.append(conditional.ETag(("a",), step_seconds=30).text(ctx))
         self.assertEqual(tags[1], tags[2])
         self.assertEqual(3, len(set(tags)))
