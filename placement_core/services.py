@@ -188,7 +188,8 @@ class Services:
                 _prune_in_batches, audit.prune, keep_days=self.conf.audit.keep_days)),
             PeriodicTask("search for limits that bind nobody", 300,
                          coverage.GapLog(self.limit_gaps).update),
-            PeriodicTask("removal of usage counters that are 0", 600, usage_counters.fold),
+            PeriodicTask("folding of usage counters", 600, functools.partial(
+                usage_counters.fold, merge_slots=self.conf.quota.guard == "enforce")),
             PeriodicTask("removal of old answers of re-checks", 600, functools.partial(
                 _prune_in_batches, recheck_order.prune)),
             PeriodicTask("removal of old changes from the log", 600, functools.partial(

@@ -198,10 +198,13 @@ _COUNTED = (
     sa.select(_counters.c.project_id).distinct()
     .where(_counters.c.project_id > sa.bindparam("after"))
     .order_by(_counters.c.project_id).limit(_PROJECTS_AT_ONCE))
-_ZERO = (
+_sum = sa.func.sum(_counters.c.used)
+_OF_RANGE = (
     sa.select(*_key)
     .where(_counters.c.project_id.between(sa.bindparam("first"), sa.bindparam("last")))
-    .group_by(*_key).having(sa.func.sum(_counters.c.used) == 0).order_by(*_key))
+    .group_by(*_key).order_by(*_key))
+_ZERO = _OF_RANGE.having(_sum == 0)
+_SPLIT = _OF_RANGE.having(_sum != 0, sa.func.max(_counters.c.slot) > 0)
 _SLOTS_OF = sa.select(_counters.c.slot, _counters.c.used).where(*(
     column == sa.bindparam(f"of_{column.name}") for column in _key))
 _REMOVE = sa.delete(_counters).where(
@@ -209,23 +212,34 @@ _REMOVE = sa.delete(_counters).where(
       for column in (*_key, _counters.c.slot, _counters.c.used)))
 
 
-def fold(ctx: Context) -> int:
+def fold(ctx: Context, *, merge_slots: bool = False) -> int:
     """Delete counters that are 0, of users, classes and types that are not used any more.
 
     Safe beside claims and other managers: all slots of a counter are deleted together, and only
     if none has changed since they were added up.
 
-    :returns: the number of deleted counters, each of up to ``SLOTS`` rows.
+    :param merge_slots: leave one row of each counter. Of use if claims add to one slot only
+        (``add``), as since the guard enforces limits: it reads what was in other slots before.
+    :returns: the number of counters that were deleted or merged, each of up to ``SLOTS`` rows.
     """
-    removed = 0
+    removed = merged = 0
     for first, last in _list_ranges(ctx):
-        with db.read(ctx) as session:
-            zero = [tuple(row) for row in session.execute(
-                _ZERO, {"first": first, "last": last})]
-        for start in range(0, len(zero), _COUNTERS_AT_ONCE):
-            removed += _remove(ctx, zero[start:start + _COUNTERS_AT_ONCE])
+        range_ = {"first": first, "last": last}
+        removed += sum(_remove(ctx, keys) for keys in _read_keys(ctx, _ZERO, range_))
+        if merge_slots:
+            merged += sum(_merge(ctx, keys) for keys in _read_keys(ctx, _SPLIT, range_))
     metrics.count_removed_rows(_counters.name, removed)
-    return removed
+    return removed + merged
+
+
+def _read_keys(
+    ctx: Context, statement: sa.Select[Any], range_: Mapping[str, int]
+) -> Iterator[Sequence[Key]]:
+    """Yield the counters that a statement selects in a range of projects, some at a time."""
+    with db.read(ctx) as session:
+        keys = [tuple(row) for row in session.execute(statement, range_)]
+    for start in range(0, len(keys), _COUNTERS_AT_ONCE):
+        yield keys[start:start + _COUNTERS_AT_ONCE]
 
 
 def _list_ranges(ctx: Context) -> Iterator[tuple[int, int]]:
@@ -246,11 +260,55 @@ def _remove(ctx: Context, keys: Sequence[Key]) -> int:
     with db.write(ctx) as session:
         gone = []
         for key in keys:
-            of_key = {f"of_{name}": value for name, value in zip(_NAMES, key, strict=True)}
-            slots = session.execute(_SLOTS_OF, of_key).all()
-            if sum(row.used for row in slots) == 0:
+            slots = _read_slots(session, key)
+            if sum(slots.values()) == 0:
                 removed += 1
-                gone += [{**of_key, "of_slot": row.slot, "of_used": row.used} for row in slots]
-        if gone and session.execute_write(_REMOVE, gone) != len(gone):
-            raise TransactionConflict  # a claim was faster
+                gone += _list_rows(key, slots)
+        _remove_rows(session, gone)
     return removed
+
+
+@db.retry_writes
+def _merge(ctx: Context, keys: Sequence[Key]) -> int:
+    merged, added = 0, []
+    with db.write(ctx) as session:
+        gone = []
+        for key in keys:
+            slots = _read_slots(session, key)
+            slots.pop(0, None)
+            if not slots:
+                continue
+            merged += 1
+            gone += _list_rows(key, slots)
+            if moved := sum(slots.values()):
+                added.append({**dict(zip(_NAMES, key, strict=True)), "slot": 0, "used": moved})
+        # Of all counters first the other slots, then the first one: claims add to one slot only,
+        # in the order of counters.
+        _remove_rows(session, gone)
+        if added:
+            inserts.insert_or_add(session, _counters, "used", added)
+    return merged
+
+
+def _read_slots(session: Session, key: Key) -> dict[int, int]:
+    """Return what is in the slots of a counter."""
+    rows = session.execute(_SLOTS_OF, _name_key(key))
+    return {row.slot: row.used for row in rows}
+
+
+def _list_rows(key: Key, slots: Mapping[int, int]) -> list[dict[str, int]]:
+    """Return the parameters that name the rows of slots, as they were read."""
+    return [{**_name_key(key), "of_slot": slot, "of_used": used} for slot, used in slots.items()]
+
+
+def _name_key(key: Key) -> dict[str, int]:
+    return {f"of_{name}": value for name, value in zip(_NAMES, key, strict=True)}
+
+
+def _remove_rows(session: Session, rows: Sequence[Mapping[str, int]]) -> None:
+    """Delete rows of slots.
+
+    :raises TransactionConflict: a claim was faster.
+    """
+    if rows and session.execute_write(_REMOVE, rows) != len(rows):
+        raise TransactionConflict

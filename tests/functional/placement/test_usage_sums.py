@@ -2,6 +2,7 @@
 
 import random
 import threading
+from unittest import mock
 
 import sqlalchemy as sa
 
@@ -178,9 +179,47 @@ class TestFolding(SumsTestCase):
         self.assertEqual(5, index.usages(self.ctx).total(ProjectSet(["project"]), "VCPU"))
         self.assert_used(5, 1)
 
+    def test_slots_are_merged(self):
+        """What the guard reads of a project is one row for each counter, as if it always ran."""
+        consumers = [self.use_in_slot(slot, "anna", 1 + slot) for slot in (2, 5, 7)]
+        self.use_in_slot(0, "berta", 30)
+        self.use_in_slot(3, "clara", 30, project="other")
+        self.assertEqual(0, usage_counters.fold(self.ctx))
+        self.assertEqual((10, 10), self.count_rows())
+        usage_counters.fold(self.ctx, merge_slots=True)
+        self.assertEqual(0, self.rows(_counters.c.slot > 0))
+        # VCPU and consumers of each user, and of everybody in each project.
+        self.assertEqual((6, 4), self.count_rows())
+        self.assert_used(47, 4)
+        self.assert_used(30, 1, "other")
+        self.assertEqual(0, usage_counters.fold(self.ctx, merge_slots=True))
+        for consumer in consumers:
+            self.run_in_slot(1, allocations.delete, self.context(), consumer)
+        usage_counters.fold(self.ctx, merge_slots=True)
+        self.assertEqual(0, self.rows(_counters.c.slot > 0))
+        self.assert_used(30, 1)
+
+    def count_rows(self):
+        """Return the number of counters of users, and of those of everybody."""
+        return (self.rows(_counters.c.project_id > 0), self.rows(_counters.c.project_id < 0))
+
+    def run_in_slot(self, slot, function, *arguments, **options):
+        with mock.patch.object(self.database.journal, "slot", lambda: slot):
+            return function(*arguments, **options)
+
+    def use_in_slot(self, slot, *arguments, **options):
+        return self.run_in_slot(slot, self.use, *arguments, **options)
+
     def test_beside_claims(self):
+        self.check_beside_claims(merge_slots=False)
+
+    def test_merging_beside_claims(self):
+        self.check_beside_claims(merge_slots=True)
+
+    def check_beside_claims(self, *, merge_slots):
         """Several fold while others claim and give back, of the same users."""
         done = threading.Event()
+        stay = []
 
         def come_and_go(number):
             chance = random.Random(number)
@@ -189,7 +228,10 @@ class TestFolding(SumsTestCase):
                 write = self.write({self.host: {"VCPU": 1, "MEMORY_MB": 1}}, consumer=consumer,
                                    user=f"user-{chance.randrange(2)}")
                 allocations.replace(self.context(), [write])
-                allocations.delete(self.context(), consumer)
+                if chance.random() < 0.3:
+                    stay.append(consumer)
+                else:
+                    allocations.delete(self.context(), consumer)
 
         def claim():
             outcomes = races.run(*(lambda n=n: come_and_go(n) for n in range(3)))
@@ -198,9 +240,16 @@ class TestFolding(SumsTestCase):
 
         def fold():
             while not done.is_set():
-                usage_counters.fold(self.context())
+                usage_counters.fold(self.context(), merge_slots=merge_slots)
 
         self.assertEqual([None] * 3, races.run(claim, fold, fold))
         self.assert_audit_clean()
+        self.assertEqual({"VCPU": len(stay), "MEMORY_MB": len(stay), CONSUMERS: len(stay)},
+                         project_usage.read(self.ctx, ["project"])["project"])
+        usage_counters.fold(self.ctx, merge_slots=merge_slots)
+        if merge_slots:
+            self.assertEqual(0, self.rows(_counters.c.slot > 0))
+        for consumer in stay:
+            allocations.delete(self.ctx, consumer)
         usage_counters.fold(self.ctx)
         self.assertEqual(0, self.rows())

@@ -241,7 +241,7 @@ class TestRandomClaims(project_trees.TreeTestCase):
             del self.oracle.held[uuid]
 
     def fold(self, chance):
-        usage_counters.fold(self.context())
+        usage_counters.fold(self.context(), merge_slots=chance.random() < 0.5)
 
     def change_classes(self, chance):
         unused = [name for name in self.custom
