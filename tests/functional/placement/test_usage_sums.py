@@ -6,7 +6,8 @@ from unittest import mock
 
 import sqlalchemy as sa
 
-from placement_core import db
+from placement_core import db, services
+from placement_core.http.leases_api import representations
 from placement_core.placement import allocations, tables
 from placement_core.placement.allocations import usage_counters
 from placement_core.placement.usage import audit, project_usage, usages
@@ -16,6 +17,7 @@ from placement_core.quota import locked_usage
 from placement_core.testing import factories
 from tests import databases, races
 from tests.functional.placement import claims
+from tests.http import base as http_base
 
 _counters, _migrations = tables.usage_counters, tables.online_migrations
 
@@ -198,6 +200,20 @@ class TestFolding(SumsTestCase):
         usage_counters.fold(self.ctx, merge_slots=True)
         self.assertEqual(0, self.rows(_counters.c.slot > 0))
         self.assert_used(30, 1)
+
+    def test_the_manager_merges_them_where_the_guard_enforces(self):
+        for guard, merges in (("off", False), ("audit", False), ("enforce", True)):
+            self.use_in_slot(3, "anna", project=f"under {guard}")
+            of_slot = self.rows(_counters.c.slot > 0)
+            conf = http_base.configuration(self.database.settings.connection)
+            conf.set_override("count_usage_from_placement", True, "quota")
+            conf.set_override("guard", guard, "quota")
+            parts = services.build(conf)
+            self.addCleanup(parts.database.dispose)
+            [task] = [each for each in parts.manager(representations.LEASE)._tasks
+                      if "usage counters" in each.name]
+            task.do(parts.context())
+            self.assertEqual(0 if merges else of_slot, self.rows(_counters.c.slot > 0), guard)
 
     def count_rows(self):
         """Return the number of counters of users, and of those of everybody."""
