@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import fixtures
+import uvloop
 
 from placement_core.shadow import control, server, state
 from placement_core.shadow.modes import Side
@@ -86,7 +87,7 @@ class ThreadedProxy(fixtures.Fixture):
 
     def _setUp(self) -> None:
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=asyncio.run, args=(self._run(),))
+        self._thread = threading.Thread(target=uvloop.run, args=(self._run(),))
         self._error: Exception | None = None
         self._thread.start()
         self.addCleanup(self.stop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 #: In the order and the spelling of the wire.
@@ -48,7 +48,7 @@ class Request:
 
     def replace_body(self, body: bytes) -> Request:
         """Return the same request with another body."""
-        return dataclasses.replace(self, body=body, headers=omit(self.headers, "content-length"))
+        return dataclasses.replace(self, body=body, headers=omit(self.headers, ["content-length"]))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,19 +95,22 @@ class Service(Protocol):
 def find_header(headers: Headers, name: str) -> str | None:
     """Return the first header of a name."""
     name = name.lower()
-    return next((value for key, value in headers if key.lower() == name), None)
+    for key, value in headers:
+        if key.lower() == name:
+            return value
+    return None
 
 
-def omit(headers: Iterable[tuple[str, str]], *names: str) -> Headers:
+def omit(headers: Headers, names: Collection[str]) -> Headers:
     """Return headers without those of some names (lower case)."""
-    return tuple((name, value) for name, value in headers if name.lower() not in names)
+    return tuple([header for header in headers if header[0].lower() not in names])
 
 
-def omit_hop_by_hop(headers: Headers) -> Headers:
-    """Return the headers that travel with a message."""
+def omit_hop_by_hop(headers: Headers, *names: str) -> Headers:
+    """Return the headers that travel with a message, without those of some names (lower case)."""
     named = find_header(headers, "connection") or ""
-    names = {name.strip().lower() for name in named.split(",")}
-    return omit(headers, *HOP_BY_HOP, *names)
+    return omit(headers, HOP_BY_HOP.union(
+        names, [name.strip().lower() for name in named.split(",")]))
 
 
 def parse(body: bytes) -> Any:

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 import aiohttp
+import uvloop
 import yarl
 from aiohttp import web
 
@@ -28,7 +29,6 @@ from placement_core.shadow.messages import (
     NoAnswer,
     Request,
     find_header,
-    omit,
     omit_hop_by_hop,
 )
 from placement_core.shadow.modes import Side
@@ -125,7 +125,7 @@ class HTTPService:
         try:
             async with self._readers.request(
                 request.method, yarl.URL(url + request.target, encoded=True),
-                headers=omit(omit_hop_by_hop(request.headers), "content-length"),
+                headers=omit_hop_by_hop(request.headers, "content-length"),
                 data=request.body or None, allow_redirects=False,
             ) as response:
                 body = await response.read()
@@ -278,7 +278,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
     :param say: prints a line once it answers.
     :raises errors.Error: it cannot start: one line.
     """
-    asyncio.run(_run_until_signal(settings, say))
+    uvloop.run(_run_until_signal(settings, say))
 
 
 async def _run_until_signal(settings: Settings, say: Callable[[str], None]) -> None:

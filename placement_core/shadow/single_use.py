@@ -27,7 +27,6 @@ from placement_core.shadow.messages import (
     NoAnswer,
     Request,
     find_header,
-    omit,
     omit_hop_by_hop,
 )
 
@@ -233,7 +232,7 @@ def _spell(http: h11.Connection, request: Request, origin: Origin) -> bytes:
 
     :raises h11.LocalProtocolError: HTTP has no such request.
     """
-    headers = omit(omit_hop_by_hop(request.headers), "content-length")
+    headers = omit_hop_by_hop(request.headers, "content-length")
     if find_header(headers, "host") is None:
         headers = (("Host", origin.netloc), *headers)
     parts = [

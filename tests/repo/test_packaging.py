@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 #: Imported where a database, a driver or an option needs it: an extra has it.
 _IN_EXTRAS = {"aiohappyeyeballs", "aiohttp", "h11", "jinja2", "markupsafe", "openstack",
-              "opentelemetry", "psycopg", "pymysql", "yarl"}
+              "opentelemetry", "psycopg", "pymysql", "uvloop", "yarl"}
 
 
 class TestPackaging(base.TestCase):

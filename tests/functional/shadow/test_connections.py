@@ -22,6 +22,7 @@ from typing import Any
 
 import fixtures
 import testtools
+import uvloop
 
 from placement_core.shadow import messages, single_use
 from tests import shadows
@@ -365,7 +366,7 @@ class TestTLS(testtools.TestCase):
             request = messages.Request("PUT", "/traits/CUSTOM_A", (), body)
             return (await single_use.Connection(origin).ask(request)).status
 
-        return asyncio.run(ask())
+        return uvloop.run(ask())
 
     def test_writes(self) -> None:
         bodies = [b"a", b"b" * 5_000_000]
