@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import http.client
 import http.server
@@ -401,13 +400,15 @@ class TestNobody(testtools.TestCase):
         addresses = [
             (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))
             for port in (shadows.find_port(), int(upstream.url.rpartition(":")[2]))]
-        self.useFixture(fixtures.MonkeyPatch(
-            "socket.getaddrinfo", lambda *_arguments, **_options: addresses))
+        origin = single_use.Origin("http://upstream.example")
+
+        async def find_addresses() -> list[Any]:
+            return addresses
 
         async def ask() -> list[int]:
-            origin = single_use.Origin("http://upstream.example")
             request = messages.Request("PUT", "/traits/CUSTOM_A", (), b"")
             return [(await single_use.Connection(origin).ask(request)).status for _ in range(3)]
 
-        self.assertEqual([204] * 3, asyncio.run(ask()))
+        self.patch(origin, "find_addresses", find_addresses)
+        self.assertEqual([204] * 3, uvloop.run(ask()))
         self.assertEqual(3, upstream.arrived["/traits/CUSTOM_A"])
