@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unittest
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from axe_playwright_python.sync_playwright import Axe
@@ -28,15 +28,17 @@ class BrowserTestCase(base.TestCase):
     """A test that looks at pages.
 
     :cvar browser: has no pages when a test begins.
+    :cvar browser_arguments: what it is started with, beside the usual.
     """
 
+    browser_arguments: ClassVar[Sequence[str]] = ()
     browser: sync_api.Browser
 
     @classmethod
     def setUpClass(cls) -> None:
         """Start the browser."""
         super().setUpClass()
-        fixture = chromium.Chromium()
+        fixture = chromium.Chromium(cls.browser_arguments)
         fixture.setUp()
         cls.addClassCleanup(fixture.cleanUp)
         cls.browser = fixture.browser

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 
 import fixtures
 from playwright import sync_api
@@ -29,12 +30,19 @@ class Chromium(fixtures.Fixture):
 
     browser: sync_api.Browser
 
+    def __init__(self, arguments: Sequence[str] = ()) -> None:
+        """Prepare it.
+
+        :param arguments: of the program, beside Playwright's.
+        """
+        self._arguments = arguments
+
     def _setUp(self) -> None:
         assert _PROGRAM is not None, find_missing()
         driver = sync_api.sync_playwright().start()
         self.addCleanup(driver.stop)
         self.browser = driver.chromium.launch(
-            executable_path=_PROGRAM,
+            executable_path=_PROGRAM, args=self._arguments,
             # Root has no sandbox, and the only pages are ours.
             chromium_sandbox=os.geteuid() != 0)
         self.addCleanup(self.browser.close)

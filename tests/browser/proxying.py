@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
+import hashlib
 import pathlib
 import socket
 
@@ -30,6 +32,14 @@ frontend tls
 backend service
     server service {address}
 """
+_KEY = ec.generate_private_key(ec.SECP256R1())
+#: Arguments of a Chromium that believes certificates of the proxy's key. (Where a page is told to
+#: ignore errors, Chromium begins each connection twice, and now and then gives up:
+#: ERR_TOO_MANY_RETRIES.)
+TRUST = ("--ignore-certificate-errors-spki-list=" + base64.b64encode(hashlib.sha256(
+    _KEY.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo),
+).digest()).decode(),)
 #: Of the service behind it.
 OPTIONS = {("oslo_middleware", "enable_proxy_headers_parsing"): True}
 
@@ -37,7 +47,8 @@ OPTIONS = {("oslo_middleware", "enable_proxy_headers_parsing"): True}
 class TLSProxy(fixtures.Fixture):
     """A proxy before a server.
 
-    :ivar origin: scheme, host and port of the proxy; nobody has signed its certificate.
+    :ivar origin: scheme, host and port of the proxy; nobody has signed its certificate, which a
+        browser that is started with ``TRUST`` believes all the same.
     """
 
     origin: str
@@ -77,14 +88,13 @@ def _listens(port: int) -> bool:
 
 
 def _make_certificate() -> bytes:
-    """Return a key and a certificate for it, in PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    """Return the key and a certificate for it, in PEM."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
     certificate = (
         x509.CertificateBuilder().subject_name(name).issuer_name(name)
-        .public_key(key.public_key()).serial_number(x509.random_serial_number())
-        .not_valid_before(now - day).not_valid_after(now + day).sign(key, hashes.SHA256()))
-    return key.private_bytes(
+        .public_key(_KEY.public_key()).serial_number(x509.random_serial_number())
+        .not_valid_before(now - day).not_valid_after(now + day).sign(_KEY, hashes.SHA256()))
+    return _KEY.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption()) + certificate.public_bytes(serialization.Encoding.PEM)

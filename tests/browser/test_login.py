@@ -34,6 +34,7 @@ class TestLogin(cases.BrowserTestCase):
     :cvar url: of the overview, behind a proxy that ends TLS and has the service below a path.
     """
 
+    browser_arguments = proxying.TRUST
     users: ClassVar[dict[str, str]]
     url: ClassVar[str]
 
@@ -88,7 +89,7 @@ class TestLogin(cases.BrowserTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.page = self.make_page(ignore_https_errors=True)
+        self.page = self.make_page()
 
     def log_in(self, user: str, project: Mapping[str, Any], password: str = _PASSWORD) -> None:
         """Fill in the form, and send it."""

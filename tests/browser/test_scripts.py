@@ -78,9 +78,10 @@ class ScriptTestCase(cases.BrowserTestCase):
         self.conditions: list[str | None] = []
         self.page = self.make_page()
         self.page.route(f"{_ORIGIN}/**", self._serve)
-        self.page.clock.install()
+        # It stands still before the page is there, however long that takes.
+        self.page.clock.install(time=0)
+        self.page.clock.pause_at(1)
         self.page.goto(f"{_ORIGIN}/")
-        self.page.clock.pause_at(self.page.evaluate("Date.now() + 1000"))
 
     def _serve(self, route: sync_api.Route) -> None:
         path = route.request.url.removeprefix(_ORIGIN)
