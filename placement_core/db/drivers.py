@@ -126,7 +126,8 @@ def count_rows_together(dialect: sa.Dialect) -> int:
 
 def abort(connection: Any) -> None:
     """Have whoever waits on a connection learn that it is lost; for other threads."""
-    with contextlib.suppress(OSError, AttributeError, ValueError, sa.exc.SQLAlchemyError):
+    # Each driver has an error of its own for a connection that is lost or closed already.
+    with contextlib.suppress(Exception):
         # Of the descriptor, so that the driver's own state stays its thread's.
         number = (connection.fileno() if hasattr(connection, "fileno")
                   else connection._sock.fileno())

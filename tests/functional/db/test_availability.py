@@ -195,6 +195,20 @@ class TestSilence(base.DatabaseTestCase):
         with self.database.autocommit.connect() as connection:
             connection.exec_driver_sql(_NOT_READY)
 
+    def test_a_connection_that_is_lost_already(self):
+        """Nobody can abort it, and an outage ends all the same."""
+        availability = self.far.database.availability
+        with self.far.database.writer.connect() as connection:
+            driver = connection.connection.dbapi_connection
+            driver.close()
+            connection.invalidate()
+            availability.begin_use(driver)
+            self.link.hang()
+            self.timed(self.names, "x")
+            self.link.restore()
+            self.wait_until_it_answers()
+        self.assertFalse(availability.is_away)
+
     def test_one_tls_context(self):
         """PyMySQL reads the system's certificates for each that it makes."""
         if self.kind != "mysql":
