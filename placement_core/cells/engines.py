@@ -34,7 +34,7 @@ class _NullChangeRecorder:
     def notice_commit(self, database: Database, session: Session) -> None:
         """Do nothing: there is nothing to clean up."""
 
-    def was_committed(self, database: Database, session: Session) -> bool:
+    def was_committed(self, database: Database, session: Session, seconds: float) -> bool:
         """Refuse: this database does not record which transactions were committed."""
         raise errors.Unavailable("This database does not keep which transactions it has seen.")
 

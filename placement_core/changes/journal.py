@@ -142,13 +142,14 @@ class Journal:
                 self._prune(database, slot)
 
     def _prune(self, database: Database, slot: int) -> None:
-        with database.connection(database.autocommit) as connection:
+        with (database.connection(database.autocommit) as connection,
+              database.bounded(connection, database.settings.statement_timeout_seconds)):
             pruning.prune_slot(
                 Session(connection, database.compiled, writing=True), slot,
                 keep_seconds=self._keep_seconds, most=_PRUNED_SERIALS)
 
-    def was_committed(self, database: Database, session: Session) -> bool:
-        """Say whether the transaction of ``session`` was committed.
+    def was_committed(self, database: Database, session: Session, seconds: float) -> bool:
+        """Say whether the transaction of ``session`` was committed; within some seconds.
 
         The lost transaction has locked the head of this thread's slot until it ends, so
         incrementing the head here makes the answer final: this transaction waits for it, or
@@ -156,7 +157,8 @@ class Journal:
         it recorded are appended once more, which readers tolerate.
         """
         slot = self.slot()
-        with database.connection(database.writer) as connection, connection.begin():
+        with (database.connection(database.writer) as connection,
+              database.bounded(connection, seconds), connection.begin()):
             successor = Session(connection, database.compiled, writing=True)
             successor.recorded_changes = session.recorded_changes
             self.append(successor)

@@ -101,7 +101,9 @@ OPTIONS: list[cfg.Opt] = [
         "statement_timeout_seconds",
         default=60,
         min=0,
-        help="The longest a statement may run, in seconds; 0 is no bound. SQLite has none.",
+        help="The longest a statement may run, in seconds; 0 is no bound. The server ends it, and "
+        "the worker gives up a COMMIT that takes longer, finds out within retry_timeout_seconds "
+        "whether it was made, and answers 503 if nobody can tell. SQLite has none.",
     ),
     cfg.IntOpt(
         "lock_timeout_seconds",

@@ -6,7 +6,8 @@ left its Galera cluster), and a silent one: once a connection has been in
 use for a moment, the *watch* makes another one; if that takes longer than the network
 timeout, the server hangs, and the threads that wait for it are woken up. During an outage
 only a *probe* goes to the database, and ends the outage when it connects. Statements that
-take long on a server that answers are left alone: the server bounds them itself.
+take long on a server that answers are left alone: the server bounds them itself. It does not
+bound a COMMIT, which may wait for other servers: the watch aborts it after a while.
 """
 
 from __future__ import annotations
@@ -92,6 +93,7 @@ class Availability:
         self._lock = threading.Lock()
         self._outage: _Outage | None = None
         self._in_use: dict[int, tuple[Any, float]] = {}
+        self._bounded: dict[int, tuple[Any, float]] = {}
         self._looked_at = 0.0
         self._looking = False
         self._watched = False
@@ -145,10 +147,31 @@ class Availability:
         if self._silence_seconds and is_not_ready(error):
             self._begin_outage(time.monotonic(), error)
 
+    @contextlib.contextmanager
+    def bounded(self, connection: Any, seconds: float) -> Iterator[None]:
+        """Abort a connection if what is done on it takes longer, give or take a second.
+
+        :param connection: the driver's.
+        :param seconds: 0: there is no bound.
+        """
+        if not seconds:
+            yield
+            return
+        self._bounded[id(connection)] = connection, time.monotonic() + seconds
+        self._have_watched()
+        try:
+            yield
+        finally:
+            self._bounded.pop(id(connection), None)
+
     def begin_use(self, connection: Any) -> None:
         """Note that a thread uses a connection; ``end_use`` when it is done."""
         self._in_use[id(connection)] = connection, time.monotonic()
-        if not self._watched and self._silence_seconds:
+        if self._silence_seconds:
+            self._have_watched()
+
+    def _have_watched(self) -> None:
+        if not self._watched:
             self._watched = True
             _start_watch()
 
@@ -157,8 +180,14 @@ class Availability:
         self._in_use.pop(id(connection), None)
 
     def look_after(self) -> None:
-        """Find out whether the server hangs, if somebody waits for it; for the watch."""
+        """Abort what takes too long; if somebody waits, find out whether the server hangs.
+
+        For the watch.
+        """
         now = time.monotonic()
+        for connection, until in list(self._bounded.values()):
+            if until <= now:
+                drivers.abort(connection)
         if (not self._silence_seconds or self._looking or self.is_away
                 or now - self._looked_at < 2 * _SUSPICIOUS_SECONDS
                 or self._compute_longest_use() < _SUSPICIOUS_SECONDS):

@@ -74,9 +74,10 @@ class ChangeRecorder(Protocol):
     def notice_commit(self, database: Database, session: Session) -> None:
         """Handle the commit of ``session``."""
 
-    def was_committed(self, database: Database, session: Session) -> bool:
+    def was_committed(self, database: Database, session: Session, seconds: float) -> bool:
         """Say whether the transaction of ``session`` was committed.
 
+        :param seconds: how long the database may take to say it.
         :raises oslo_db.exception.DBError: the database cannot say.
         """
 
@@ -93,7 +94,7 @@ class Settings:
         waits. SQLite has none.
     :ivar retry_timeout_seconds: for how long after its first failure a transaction is
         repeated.
-    :ivar statement_timeout_seconds: longest statement; 0 is no bound.
+    :ivar statement_timeout_seconds: longest statement, COMMIT being one; 0 is no bound.
     :ivar lock_timeout_seconds: longest wait for a row lock (SQLite: for the
         file); 0 is the database's own bound.
     :ivar idle_in_transaction_timeout_seconds: after which the database ends a
@@ -163,6 +164,19 @@ class Database:
         self.read_connections = ReadConnections(
             self.autocommit, self.availability, most=settings.max_pool_size,
             recycle_seconds=settings.connection_recycle_seconds)
+
+    def bounded(
+        self, connection: sa.Connection, seconds: float
+    ) -> contextlib.AbstractContextManager[None]:
+        """Abort a connection if what is done on it takes longer, give or take a second.
+
+        Servers bound statements, but no COMMIT: one may wait for a standby or for the other
+        nodes of a cluster, as long as they do not answer. Nothing of SQLite waits for others.
+
+        :param seconds: 0: there is no bound.
+        """
+        return self.availability.bounded(
+            connection.connection.dbapi_connection, 0 if self.dialect == "sqlite" else seconds)
 
     @contextlib.contextmanager
     def connection(self, engine: sa.Engine) -> Iterator[sa.Connection]:

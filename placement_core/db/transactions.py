@@ -53,8 +53,10 @@ _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.25
 
 
-#: How long a lost COMMIT is looked for while the database does not answer.
+#: How long a lost COMMIT is looked for while the database does not answer; where it answers
+#: late, for as long as a transaction is repeated.
 _LOOK_UP_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
+_SHORTEST_LOOK_UP_SECONDS = 1.0
 
 
 @contextlib.contextmanager
@@ -137,7 +139,7 @@ def write(ctx: TransactionContext) -> Iterator[Session]:
                 metrics.observe_lock_wait(session.slowest_write_seconds)
         session.commit_sent = True
         started = time.perf_counter()
-        failure = _commit(connection, transaction)
+        failure = _commit(database, connection, transaction)
         metrics.observe_commit(time.perf_counter() - started)
     if failure is not None:
         # With the connection closed, so that a transaction that still is open
@@ -174,10 +176,13 @@ def _undone_on_error(connection: sa.Connection) -> Iterator[None]:
         raise
 
 
-def _commit(connection: sa.Connection, transaction: sa.RootTransaction) -> Exception | None:
+def _commit(
+    database: Database, connection: sa.Connection, transaction: sa.RootTransaction
+) -> Exception | None:
     """Commit; return the error if it is not certain what became of it."""
     try:
-        transaction.commit()
+        with database.bounded(connection, database.settings.statement_timeout_seconds):
+            transaction.commit()
     except Exception as error:
         connection.invalidate()
         meaning = translate(error)
@@ -195,12 +200,14 @@ def _resolve_lost_commit(database: Database, session: Session, error: Exception)
         raise ConnectionLost from error
     LOG.warning("a COMMIT was not confirmed (%s); looking for transaction %x",
                 describe_error(error), session.txn)
+    until = time.monotonic() + max(database.retry_seconds, sum(_LOOK_UP_PAUSES_SECONDS))
     for pause in (*_LOOK_UP_PAUSES_SECONDS, None):
         try:
             with translated_errors():
-                committed = database.journal.was_committed(database, session)
+                committed = database.journal.was_committed(
+                    database, session, max(until - time.monotonic(), _SHORTEST_LOOK_UP_SECONDS))
         except (TransactionConflict, Away):
-            if pause is None:
+            if pause is None or time.monotonic() + pause > until:
                 break
             time.sleep(pause)
         except errors.Unavailable:

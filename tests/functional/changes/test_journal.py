@@ -284,15 +284,15 @@ class TestJournal(base.DatabaseTestCase):
 
     def test_whether_a_transaction_landed(self):
         landed = self.touch(1)
-        self.assertTrue(self.database.journal.was_committed(self.database, landed))
+        self.assertTrue(self.database.journal.was_committed(self.database, landed, 10))
         self.touch(2)
-        self.assertTrue(self.database.journal.was_committed(self.database, landed))
+        self.assertTrue(self.database.journal.was_committed(self.database, landed, 10))
         lost = db.Session(
             self.database.writer.connect(), self.database.compiled, writing=True)
         self.addCleanup(lost.connection.close)
         lost.record_change(kinds.PROVIDER, 7)
         seen = self.now()
-        self.assertFalse(self.database.journal.was_committed(self.database, lost))
+        self.assertFalse(self.database.journal.was_committed(self.database, lost, 10))
         # Asking leaves a mark that readers only notice, and survive.
         self.assertEqual({("provider", 7)}, self.since(seen))
 
@@ -311,4 +311,4 @@ class TestJournal(base.DatabaseTestCase):
         with races.Paused(write) as paused:
             self.assertIs(True, paused.against(
                 self.database,
-                lambda: self.database.journal.was_committed(self.database, sessions[0])))
+                lambda: self.database.journal.was_committed(self.database, sessions[0], 10)))

@@ -106,9 +106,9 @@ class _FailingCommit(fixtures.Fixture):
             self.useFixture(fixtures.MonkeyPatch(f"placement_core.{name}", replacement))
         self._failed = False
 
-    def _fail(self, connection, transaction):
+    def _fail(self, database, connection, transaction):
         if self._failed:
-            return self._commit(connection, transaction)
+            return self._commit(database, connection, transaction)
         self._failed = True
         if self._made:
             transaction.commit()

@@ -14,7 +14,9 @@ class Proxy:
 
     Arm it with one of ``cut_answer`` (the server gets the COMMIT, its answer is
     lost), ``cut_request`` (the COMMIT is lost), ``delay`` (the client loses its
-    connection, the server gets the COMMIT a while later). Each happens once.
+    connection, the server gets the COMMIT a while later), ``hold_answer`` and
+    ``hold_request`` (the client waits, until it closes its connection; the server learns
+    that a while later). Each happens once, to one connection.
 
     :ivar address: (host, port) to connect to.
     :ivar sent: what clients sent, piece by piece as it came.
@@ -110,6 +112,19 @@ class Proxy:
         self._reset(client)
         time.sleep(self._seconds)
         self._finish(server, data)
+
+    def _hold_answer(self, client, server, data) -> None:
+        self._finish(server, data)
+        self._wait_for_end(client)
+
+    def _hold_request(self, client, server, data) -> None:
+        self._wait_for_end(client)
+        time.sleep(self._seconds)
+
+    def _wait_for_end(self, client) -> None:
+        self.happened.set()
+        while not self._closed and not select.select([client], [], [], 0.2)[0]:
+            pass
 
     @staticmethod
     def _finish(server, data) -> None:

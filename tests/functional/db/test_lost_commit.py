@@ -4,10 +4,10 @@ import time
 
 import sqlalchemy as sa
 
-from placement_core import errors
+from placement_core import db, errors
 from placement_core.changes.journal import Journal
 from placement_core.context import Context
-from placement_core.db import transactions
+from placement_core.db import failures, transactions
 from placement_core.db.database import Database
 from placement_core.placement import allocations, tables
 from placement_core.placement.allocations import grouped_writes
@@ -133,6 +133,69 @@ class TestLostCommits(LostTestCase):
         threading.Thread(target=come_back, daemon=True).start()
         self.claim({self.host: {"VCPU": 2}}, ctx=self.far, seen=None)
         self.assert_once()
+
+
+@databases.on_each_database
+class TestUnansweredCommits(LostTestCase):
+    """The server answers others, and no COMMIT: one that waits for the nodes of a cluster."""
+
+    def setUp(self):
+        super().setUp()
+        self.set_bound(2)
+
+    def set_bound(self, seconds):
+        self.proxied.settings = dataclasses.replace(
+            self.proxied.settings, statement_timeout_seconds=seconds)
+
+    def claim_with(self, action, **options):
+        """Claim; return after how many seconds the answer came."""
+        self.proxy.arm(action, **options)
+        started = time.monotonic()
+        self.claim({self.host: {"VCPU": 2}}, ctx=self.far, seen=None)
+        return time.monotonic() - started
+
+    def test_it_was_made(self):
+        self.assertLess(self.claim_with("hold_answer"), 5)
+        self.assert_once()
+        self.assertEqual(self.before + 1, self.generation(self.host))
+        self.assertFalse(self.proxied.availability.is_away)
+
+    def test_it_was_not_made(self):
+        self.assertLess(self.claim_with("hold_request"), 5)
+        self.assert_once()
+        self.assertEqual(self.before + 1, self.generation(self.host))
+
+    def test_nobody_knows(self):
+        """The transaction goes on holding its locks."""
+        self.proxied.retry_seconds = 0
+        started = time.monotonic()
+        error = self.assertRaises(
+            errors.Unavailable, self.claim_with, "hold_request", seconds=8)
+        self.assertIn("whether it was made is not known yet", str(error))
+        self.assertLess(time.monotonic() - started, 8)
+
+    def test_a_look_up_is_not_answered(self):
+        with db.write(self.far) as session:
+            session.record_change("trait", 1)
+        self.proxy.arm("hold_answer")
+        started = time.monotonic()
+        self.assertRaises(failures.ConnectionLost, self.proxied.journal.was_committed,
+                          self.proxied, session, 1.0)
+        self.assertLess(time.monotonic() - started, 4)
+
+    def test_there_is_no_bound(self):
+        self.set_bound(0)
+        claims_made = []
+        self.proxy.arm("hold_answer")
+        writer = threading.Thread(target=lambda: claims_made.append(
+            self.claim({self.host: {"VCPU": 2}}, ctx=self.far, seen=None)))
+        writer.start()
+        self.assertTrue(self.proxy.happened.wait(20))
+        writer.join(4)
+        self.assertEqual([], claims_made)
+        self.proxy.drop_all()
+        writer.join(20)
+        self.assertEqual(1, len(claims_made))
 
 
 @databases.on_each_database
