@@ -17,6 +17,7 @@ from placement_core.cells import tables
 from placement_core.cells.cell_tables import instances
 from placement_core.context import Context
 from placement_core.db import lists, texts
+from placement_core.plugin_api.counting import Owner
 
 #: For more projects than this, all are counted: listing them would cost more.
 _MANY = 1000
@@ -44,6 +45,17 @@ _MEMBERS = sa.select(
 _MEMBERS_IN_CELL = sa.select(sa.func.count()).select_from(instances).where(
     _COUNTED, instances.c.user_id == sa.bindparam("user"),
     lists.among(instances.c.uuid, "uuids"))
+
+_MAPPED_OF_USERS = sa.select(
+    _mappings.c.project_id, _mappings.c.user_id, sa.func.count().label("instances"),
+).where(_ALIVE, lists.among_many(_mappings.c.user_id, "users")).group_by(
+    _mappings.c.project_id, _mappings.c.user_id)
+_USERS_IN_CELL = sa.select(
+    instances.c.project_id, instances.c.user_id, sa.func.count().label("instances"),
+    sa.func.sum(instances.c.vcpus).label("vcpus"),
+    sa.func.sum(instances.c.memory_mb).label("memory_mb"),
+).where(_COUNTED, lists.among_many(instances.c.user_id, "users")).group_by(
+    instances.c.project_id, instances.c.user_id)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,6 +157,17 @@ def count_mapped(
 
 
 @db.retry_writes
+def count_mapped_of_users(api: Context, user_ids: Collection[str]) -> dict[Owner, int]:
+    """Count instances of users by their mappings, in each project. One statement.
+
+    :returns: {(project, user): number}; without those that have none.
+    """
+    with db.read_once(api) as session:
+        return {(row.project_id, row.user_id): row.instances for row in session.execute(
+            _MAPPED_OF_USERS, {"users": sorted(_filter_storable(user_ids))})}
+
+
+@db.retry_writes
 def find_projects(api: Context) -> set[str]:
     """Return the projects that have an instance which is not deleted, by the mappings."""
     with db.read_once(api) as session:
@@ -219,6 +242,20 @@ def count_in_cell(
         sum((InstanceTotals(int(row.of_user), int(row.vcpus_of_user or 0),
                      int(row.memory_mb_of_user or 0)) for row in rows), InstanceTotals())
         if user_id is not None else InstanceTotals())
+
+
+def count_users_in_cell(
+    cell: Context, user_ids: Collection[str]
+) -> dict[Owner, InstanceTotals]:
+    """Count the instances of users in a cell, in each project. One statement.
+
+    :returns: {(project, user): their totals}; without those that have none.
+    """
+    with db.read_once(cell) as session:
+        return {(row.project_id, row.user_id): InstanceTotals(
+            int(row.instances), int(row.vcpus or 0), int(row.memory_mb or 0))
+            for row in session.execute(
+                _USERS_IN_CELL, {"users": sorted(_filter_storable(user_ids))})}
 
 
 def count_members_in_cell(cell: Context, instance_uuids: Collection[str], user_id: str) -> int:

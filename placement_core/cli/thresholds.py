@@ -31,7 +31,7 @@ class ListThresholds(base.Lister):
                 measurement, subject = reached.measurement, reached.measurement.subject
                 rows.append((
                     subject.uuid, subject.kind, subject.node_id, names.node(subject.node_id),
-                    subject.scope, subject.resource_name, reached.level, measurement.bound,
-                    measurement.measured, reached.reached_at.isoformat()))
-            return ("uuid", "kind", "node_id", "node_name", "scope", "resource_name", "level",
-                    "bound", "measured", "reached_at"), rows
+                    subject.scope, subject.user_id, subject.resource_name, reached.level,
+                    measurement.bound, measurement.measured, reached.reached_at.isoformat()))
+            return ("uuid", "kind", "node_id", "node_name", "scope", "user_id",
+                    "resource_name", "level", "bound", "measured", "reached_at"), rows

@@ -12,6 +12,7 @@ from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.db import lists
 from placement_core.limits import regions, tables
+from placement_core.plugin_api.counting import Owner
 from placement_core.plugin_api.limits import EffectiveLimits, RegisteredName
 
 _registered, _limits, _user_limits = (
@@ -37,6 +38,11 @@ _OF_USER = sa.select(_registered.c.resource_name, _user_limits.c.resource_limit)
 ).where(
     *_OF_SERVICE, _user_limits.c.project_id == sa.bindparam("project_id"),
     _user_limits.c.user_id == sa.bindparam("user_id"))
+
+_OF_ALL_USERS = sa.select(
+    _registered.c.resource_name, _user_limits.c.project_id, _user_limits.c.user_id,
+    _user_limits.c.resource_limit,
+).join(_user_limits, _user_limits.c.registered_limit_id == _registered.c.id).where(*_OF_SERVICE)
 
 _NAMES = sa.select(
     _registered.c.service_id, _registered.c.region_key, _registered.c.resource_name,
@@ -88,6 +94,20 @@ def read_user_limits(
             for row in session.execute(_OF_USER, {
                 "service_id": service_id, "region_key": regions.key(region_id),
                 "project_id": project_id, "user_id": user_id})}
+
+
+@db.retry_writes
+def list_user_limits(
+    ctx: Context, *, service_id: str, region_id: str | None
+) -> dict[Owner, dict[str, Amount]]:
+    """Return the limits of all users, {(project, user): {resource name: limit}}."""
+    limits: dict[Owner, dict[str, Amount]] = {}
+    with db.read_once(ctx) as session:
+        for row in session.execute(_OF_ALL_USERS, {
+                "service_id": service_id, "region_key": regions.key(region_id)}):
+            limits.setdefault((row.project_id, row.user_id), {})[row.resource_name] = (
+                amounts.from_wire(row.resource_limit))
+    return limits
 
 
 @db.retry_writes

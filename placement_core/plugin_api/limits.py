@@ -10,6 +10,7 @@ from oslo_config import cfg
 
 from placement_core.amounts import Amount
 from placement_core.context import Context
+from placement_core.plugin_api.counting import Owner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,6 +84,15 @@ class LimitDriver(abc.ABC):
         region_id: str | None,
     ) -> Mapping[str, Amount]:
         """Return the limits of one user in a project, by resource name; most users have none."""
+
+    def list_user_limits(
+        self, ctx: Context, *, service_id: str, region_id: str | None
+    ) -> Mapping[Owner, Mapping[str, Amount]]:
+        """Return the limits of all users, {(project, user): {resource name: limit}}.
+
+        A driver that cannot list them returns none: nobody is told then that they fill up.
+        """
+        return {}
 
     def registered(self, ctx: Context) -> Collection[RegisteredName] | None:
         """Return all registered limits, with which the service finds limits that bind nobody.

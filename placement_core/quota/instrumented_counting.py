@@ -7,9 +7,16 @@ from typing import TypeVar
 
 from placement_core import metrics
 from placement_core.context import Context
-from placement_core.plugin_api.counting import Count, CountingDriver, MemberCount, UsageReader
+from placement_core.plugin_api.counting import (
+    Count,
+    CountingDriver,
+    MemberCount,
+    Owner,
+    UsageReader,
+    UserCount,
+)
 
-_AnyCount = TypeVar("_AnyCount", Count, MemberCount)
+_AnyCount = TypeVar("_AnyCount", Count, UserCount, MemberCount)
 
 
 class InstrumentedCounting(CountingDriver):
@@ -42,6 +49,13 @@ class InstrumentedCounting(CountingDriver):
         """Count what every project uses."""
         return self._measure(
             "all_projects", lambda: self._driver.count_all(ctx, units=units))
+
+    def count_users(
+        self, ctx: Context, owners: Collection[Owner], *, units: Collection[str]
+    ) -> UserCount:
+        """Count what some users use."""
+        return self._measure("projects", lambda: self._driver.count_users(
+            ctx, owners, units=units))
 
     def server_group_members(
         self, ctx: Context, instance_uuids: Collection[str], user_id: str

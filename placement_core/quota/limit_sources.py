@@ -10,11 +10,12 @@ intended one is unknown, so a service that registers a resource in regions only 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.plugin_api.catalog import CatalogDriver
+from placement_core.plugin_api.counting import Owner
 from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver
 from placement_core.quota import errors
 
@@ -110,17 +111,38 @@ def user_limits(
 
     :raises errors.Unavailable: limits are not known now.
     """
+    owner = project_id, user_id
+    return _read_user_limits(ctx, limits, key, lambda region_id: {owner: limits.user_limits(
+        ctx, project_id, user_id, service_id=key.service_id, region_id=region_id)})[owner]
+
+
+def list_user_limits(
+    ctx: Context, limits: LimitDriver, key: ServiceKey
+) -> Mapping[Owner, Mapping[str, Amount]]:
+    """Return the limits that were set for any users, {(project, user): {resource name: limit}}.
+
+    :raises errors.Unavailable: limits are not known now.
+    """
+    return _read_user_limits(ctx, limits, key, lambda region_id: limits.list_user_limits(
+        ctx, service_id=key.service_id, region_id=region_id))
+
+
+def _read_user_limits(
+    ctx: Context, limits: LimitDriver, key: ServiceKey,
+    read: Callable[[str | None], Mapping[Owner, Mapping[str, Amount]]],
+) -> dict[Owner, dict[str, Amount]]:
+    """Read limits of users; a resource has those of the first region that registers it."""
     first, *others = key.region_ids
-    set_for = dict(limits.user_limits(
-        ctx, project_id, user_id, service_id=key.service_id, region_id=first))
+    set_for_users = {owner: dict(set_for) for owner, set_for in read(first).items()}
     for region_id in others:
-        more = limits.user_limits(
-            ctx, project_id, user_id, service_id=key.service_id, region_id=region_id)
-        if more:
+        more = read(region_id)
+        if any(more.values()):
             registered = limits.effective(
                 ctx, (), service_id=key.service_id, region_id=first).defaults
-            set_for.update((name, more[name]) for name in more.keys() - registered.keys())
-    return set_for
+            for owner, set_for in more.items():
+                set_for_users.setdefault(owner, {}).update(
+                    (name, set_for[name]) for name in set_for.keys() - registered.keys())
+    return set_for_users
 
 
 def _merge(first: EffectiveLimits, *others: EffectiveLimits) -> EffectiveLimits:

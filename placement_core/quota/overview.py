@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -79,17 +79,20 @@ class Overview:
 
 
 class LimitUsage(NamedTuple):
-    """A limit that binds projects, and what counts against it.
+    """A limit that binds projects or a user, and what counts against it.
 
-    :ivar scope: whether only the usage of the node counts, or that of all below, too.
+    :ivar scope: whether only the usage of the node counts, or that of all below, too; or that of
+        a user in it.
     :ivar limit: never unlimited.
+    :ivar user_id: None: it is no user's.
     """
 
     node_id: str
-    scope: Scope
+    scope: Scope | Literal["user"]
     resource_name: str
     limit: int
     used: int
+    user_id: str | None = None
 
 
 class Overviews:
@@ -125,7 +128,7 @@ class Overviews:
     def measure_limits(self, ctx: Context) -> tuple[list[LimitUsage], Sequence[MissingCell]]:
         """Return all limits that bind projects, each once, and the cells that did not answer.
 
-        Limits of users are not among them, nor those of what nobody counts.
+        Those of what nobody counts are not among them.
 
         :raises errors.Unavailable: limits, catalog or usage are not known now.
         """
@@ -134,8 +137,31 @@ class Overviews:
         if count is None:
             return [], ()
         usage = forest.sum_usage(count, queries.units(names))
-        return [limit for name in sorted(names) for limit in forest.columns[name].measure(
-            name, [usage[unit] for unit in queries.units([name])])], count.missing_cells
+        of_nodes = [limit for name in sorted(names) for limit in forest.columns[name].measure(
+            name, [usage[unit] for unit in queries.units([name])])]
+        of_users, missing_cells = self._measure_user_limits(ctx, names)
+        return [*of_nodes, *of_users], [*count.missing_cells, *missing_cells]
+
+    def _measure_user_limits(
+        self, ctx: Context, names: Collection[str]
+    ) -> tuple[list[LimitUsage], Sequence[MissingCell]]:
+        queries = self._queries
+        key = queries.service_key(ctx)
+        set_for_users = {} if key is None else {
+            owner: limits for owner, set_for in limit_sources.list_user_limits(
+                ctx, queries.limits, key).items()
+            if (limits := {name: int(set_for[name]) for name in sorted(set_for.keys() & set(names))
+                           if set_for[name] != amounts.UNLIMITED})}
+        if not set_for_users:
+            return [], ()
+        count = queries.counting.count_users(ctx, set_for_users.keys(), units=queries.units(
+            {name for limits in set_for_users.values() for name in limits}))
+        return [
+            LimitUsage(project_id, "user", name, limit, sum(
+                count.users.get((project_id, user_id), {}).get(unit, 0)
+                for unit in queries.units([name])), user_id)
+            for (project_id, user_id), limits in sorted(set_for_users.items())
+            for name, limit in limits.items()], count.missing_cells
 
     def _read(
         self, ctx: Context, *, count_all: bool

@@ -196,6 +196,24 @@ class CountingContract(_Mixin):
             self.assertIsNotNone(count.user)
             self.assertEqual({}, _some(count.user))
 
+    def test_several_users(self) -> None:
+        """The usage of each user is that in the project, together as alone."""
+        one, two, three, four = self._world()
+        driver, ctx = self.given([one, two, three, four])
+        owners = [(PROJECT, USER), (PROJECT, OTHER_USER), (OTHER_PROJECT, USER),
+                  (OTHER_PROJECT, OTHER_USER), ("x\0y", USER), (PROJECT, "\ud800")]
+        count = driver.count_users(ctx, owners, units=self._units)
+        amounts_of = {owner: _some(amounts) for owner, amounts in count.users.items()}
+        self.assertEqual(
+            {(PROJECT, USER): self._sum(one, two), (PROJECT, OTHER_USER): self._sum(three),
+             (OTHER_PROJECT, USER): self._sum(four)},
+            {owner: amounts for owner, amounts in amounts_of.items() if amounts})
+        self.assertEqual([], list(count.missing_cells))
+        self.assertTrue(count.source)
+        for of_user in count.users.values():
+            self.assertLessEqual(set(of_user), set(self._units))
+        self.assertEqual({}, dict(driver.count_users(ctx, [], units=self._units).users))
+
     # Without ------------------------------------------------------------------
 
     def test_without(self) -> None:

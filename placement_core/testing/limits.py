@@ -200,6 +200,13 @@ class LimitsContract(_Mixin):
         for project_id, user_id in ((CHILD, USER), (PROJECT, "ee" * 16)):
             self.assertEqual({}, dict(driver.user_limits(
                 ctx, project_id, user_id, service_id=SERVICE, region_id=REGION)))
+        # A driver that cannot list them returns none.
+        listed = driver.list_user_limits(ctx, service_id=SERVICE, region_id=REGION)
+        if listed:
+            self.assertEqual(
+                {(PROJECT, USER): {"servers": 2, "cores": UNLIMITED},
+                 (PROJECT, OTHER_USER): {"servers": 3}, (OTHER_PROJECT, USER): {"servers": 4}},
+                {owner: dict(limits) for owner, limits in listed.items()})
 
 
 def _plain(found: EffectiveLimits) -> tuple[dict[str, Amount], dict[str, dict[str, Amount]]]:

@@ -23,20 +23,23 @@ class Subject:
         fit.
     :ivar node_id: the project or domain whose limit it is; None for ``capacity``.
     :ivar scope: whether usage of the node alone counts (``own``), or of all below, too
-        (``subtree``); None for ``capacity``.
+        (``subtree``), or of a user in it (``user``); None for ``capacity``.
     :ivar resource_name: of the limit; for ``capacity`` the amounts of the request.
+    :ivar user_id: None: the limit is no user's.
     """
 
     kind: Kind
     node_id: str | None
     scope: str | None
     resource_name: str
+    user_id: str | None = None
 
     @property
     def uuid(self) -> str:
         """Return the uuid of the subject: always the same."""
+        of_user = () if self.user_id is None else (self.user_id,)
         return str(uuid.uuid5(_NAMESPACE, "\n".join(
-            (self.kind, self.node_id or "", self.scope or "", self.resource_name))))
+            (self.kind, self.node_id or "", self.scope or "", self.resource_name, *of_user))))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

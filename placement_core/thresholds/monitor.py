@@ -179,7 +179,7 @@ class ThresholdMonitor:
                         len(missing_cells))
             return {}, False
         measurements = [Measurement(
-            Subject("limit", usage.node_id, usage.scope, usage.resource_name),
+            Subject("limit", usage.node_id, usage.scope, usage.resource_name, usage.user_id),
             usage.limit, usage.used) for usage in usages]
         return {each.subject: each for each in measurements}, True
 
@@ -227,8 +227,8 @@ def list_left(ctx: Context, most: int) -> list[LeftThreshold]:
     """
     with db.read_once(ctx) as session:
         return [LeftThreshold(
-            row.level, Subject(row.kind, row.node_id, row.scope, row.resource_name), row.bound,
-            row.measured, row.reached_at.replace(tzinfo=datetime.UTC),
+            row.level, _make_subject(row), row.bound, row.measured,
+            row.reached_at.replace(tzinfo=datetime.UTC),
             row.left_at.replace(tzinfo=datetime.UTC))
             for row in session.execute(_NEWEST_LEFT, {"most": most})]
 
@@ -300,8 +300,7 @@ def _store(session: Session, crossing: _Crossing, now: datetime.datetime) -> boo
     if crossing.before:
         return session.execute(_UPDATE.values(values), as_read).rowcount == 1
     return session.execute(_INSERT, {
-        "uuid": subject.uuid, "kind": subject.kind, "node_id": subject.node_id,
-        "scope": subject.scope, "resource_name": subject.resource_name, **values}).rowcount == 1
+        "uuid": subject.uuid, **dataclasses.asdict(subject), **values}).rowcount == 1
 
 
 def _store_left(session: Session, crossing: _Crossing, now: datetime.datetime) -> None:
@@ -311,9 +310,7 @@ def _store_left(session: Session, crossing: _Crossing, now: datetime.datetime) -
     assert reached_at is not None  # a level that is left was reached
     session.execute(_FORGET_LEFT, {"of_uuid": subject.uuid, "was": crossing.before})
     session.execute(_INSERT_LEFT, {
-        "uuid": subject.uuid, "level": crossing.before, "kind": subject.kind,
-        "node_id": subject.node_id, "scope": subject.scope,
-        "resource_name": subject.resource_name,
+        "uuid": subject.uuid, "level": crossing.before, **dataclasses.asdict(subject),
         "bound": None if measurement is None else measurement.bound,
         "measured": None if measurement is None else measurement.measured,
         "reached_at": reached_at.astimezone(datetime.UTC).replace(tzinfo=None), "left_at": now})
@@ -337,12 +334,14 @@ def _describe(subject: Subject, bound: int | None, measured: int | None) -> dict
             name: int(amount) for name, _, amount in (
                 part.partition(":") for part in subject.resource_name.split(","))},
             "fewest": bound, "fits": measured}
-    return {"kind": subject.kind, "node_id": subject.node_id, "scope": subject.scope,
-            "resource_name": subject.resource_name, "limit": bound, "used": measured}
+    return {**dataclasses.asdict(subject), "limit": bound, "used": measured}
 
 
 def _make_record(row: sa.Row[Any]) -> ReachedThreshold:
     return ReachedThreshold(
-        row.level, Measurement(
-            Subject(row.kind, row.node_id, row.scope, row.resource_name), row.bound,
-            row.measured), row.reached_at.replace(tzinfo=datetime.UTC))
+        row.level, Measurement(_make_subject(row), row.bound, row.measured),
+        row.reached_at.replace(tzinfo=datetime.UTC))
+
+
+def _make_subject(row: sa.Row[Any]) -> Subject:
+    return Subject(row.kind, row.node_id, row.scope, row.resource_name, row.user_id)

@@ -179,7 +179,8 @@ _REACHED = {"uuid": UUID, "level": INTEGER, "reached_at": TEXT}
 _LEFT = {**_REACHED, "left_at": TEXT}
 _OF_LIMIT = {
     "kind": {"enum": ["limit"]}, "node_id": TEXT,
-    "scope": {"type": "string", "enum": ["own", "subtree"]}, "resource_name": TEXT}
+    "scope": {"type": "string", "enum": ["own", "subtree", "user"]}, "resource_name": TEXT,
+    "user_id": TEXT_OR_NULL}
 _OF_CAPACITY = {"kind": {"enum": ["capacity"]}, **_RESOURCES}
 #: What was left has no numbers where the limit was no more.
 THRESHOLDS = answer(record({

@@ -17,7 +17,7 @@ from placement_core.context import Context
 from placement_core.db import PreparedRead, lists, texts
 from placement_core.placement import tables
 from placement_core.placement.allocations import usage_counters
-from placement_core.plugin_api.counting import CONSUMERS
+from placement_core.plugin_api.counting import CONSUMERS, Owner
 
 #: {project: {resource class or CONSUMERS: used}}; what is 0 is not there.
 Totals = Mapping[str, Mapping[str, int]]
@@ -63,6 +63,49 @@ def read(
         if project_set is None or row.project in project_set:
             totals.setdefault(row.project, {})[row.name or CONSUMERS] = int(row.used)
     return totals
+
+
+@db.retry_writes
+def read_users(
+    ctx: Context, owners: Collection[Owner], *, moves_once: bool = False
+) -> Mapping[Owner, Mapping[str, int]]:
+    """Return what users use in projects, with one statement.
+
+    :param owners: of these (project, user).
+    :param moves_once: as in ``read``.
+    :returns: {(project, user): {resource class or CONSUMERS: used}}; what is 0 is not there.
+    """
+    wanted = {owner for owner in owners if all(map(texts.is_storable, owner))}
+    if not wanted:
+        return {}
+    totals: dict[Owner, dict[str, int]] = {}
+    for row in _prepare_users(moves_once=moves_once).fetch(
+            ctx, {"users": sorted({user for _, user in wanted})}):
+        if (row.project, row.user) in wanted:
+            totals.setdefault((row.project, row.user), {})[row.name or CONSUMERS] = int(row.used)
+    return totals
+
+
+@functools.cache
+def _prepare_users(*, moves_once: bool) -> PreparedRead:
+    def part(owner: Any, used: Any) -> sa.Select[Any]:
+        return sa.select(
+            _projects.c.external_id.label("project"), _users.c.external_id.label("user"),
+            owner.c.resource_class_id.label("class_id"), used.label("used"),
+        ).select_from(owner).join(_projects, owner.c.project_id == _projects.c.id).join(
+            _users, _users.c.id == owner.c.user_id,
+        ).where(lists.among_many(_users.c.external_id, "users"))
+
+    moved = part(_moves, -_moves.c.used)
+    if not moves_once:
+        moved = moved.where(_moves.c.resource_class_id == tables.CONSUMERS_ID)
+    parts = sa.union_all(part(_counters, _counters.c.used), moved).subquery("parts")
+    used = sa.func.sum(parts.c.used)
+    return PreparedRead(
+        sa.select(parts.c.project, parts.c.user, _classes.c.name, used.label("used"))
+        .outerjoin(_classes, _classes.c.id == parts.c.class_id)
+        .group_by(parts.c.project, parts.c.user, _classes.c.name)
+        .having(used != 0))
 
 
 @functools.cache

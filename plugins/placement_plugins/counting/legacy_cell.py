@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TypeVar
 
 from oslo_config import cfg
 
 from placement_core import errors
 from placement_core.cells import counts
 from placement_core.cells.counts import CellCount, InstanceTotals
-from placement_core.cells.databases import CellDatabases
+from placement_core.cells.databases import CellAnswers, CellDatabases
 from placement_core.cells.records import Cell
 from placement_core.context import Context
 from placement_core.plugin_api.counting import (
@@ -22,6 +23,8 @@ from placement_core.plugin_api.counting import (
     CountingDriver,
     MemberCount,
     MissingCell,
+    Owner,
+    UserCount,
 )
 from placement_plugins.counting import members
 from placement_plugins.counting.last_known import LastKnown
@@ -30,6 +33,8 @@ from placement_plugins.counting.timing import Seconds
 LOG = logging.getLogger(__name__)
 
 NAME = "legacy_cell"
+
+T = TypeVar("T")
 
 
 class NoCells(errors.Unavailable):
@@ -77,6 +82,25 @@ class LegacyCellCounting(CountingDriver):
         """Count the usage of all projects."""
         return self._count(ctx, None, units, None, ())
 
+    def count_users(
+        self, ctx: Context, owners: Collection[Owner], *, units: Collection[str]
+    ) -> UserCount:
+        """Count what some users use, with one statement for each cell.
+
+        The last answers of missing cells are not included.
+        """
+        user_ids = {user_id for _, user_id in owners}
+        seconds = Seconds()
+        gathered = self._ask_cells(
+            ctx, lambda cell_ctx, _: counts.count_users_in_cell(cell_ctx, user_ids), seconds)
+        totals = dict.fromkeys(owners, InstanceTotals())
+        for answer in gathered.answers.values():
+            for owner in answer.keys() & totals.keys():
+                totals[owner] += answer[owner]
+        return UserCount(
+            {owner: _convert_to_units(amounts, units) for owner, amounts in totals.items()},
+            NAME, missing_cells=gathered.missing, seconds=seconds)
+
     def server_group_members(
         self, ctx: Context, instance_uuids: Collection[str], user_id: str
     ) -> MemberCount:
@@ -96,11 +120,7 @@ class LegacyCellCounting(CountingDriver):
             return counts.count_in_cell(cell_ctx, project_ids, user_id=user_id, without=without)
 
         seconds = Seconds()
-        with seconds.of("api_database"):
-            cells = self._cells.cells(ctx)
-        if not cells:
-            raise NoCells
-        gathered = self._cells.scatter_gather(ctx, ask, cells)
+        gathered = self._ask_cells(ctx, ask, seconds)
         answers = list(gathered.answers.values())
         missing = list(gathered.missing)
         if self._keeps:
@@ -113,13 +133,28 @@ class LegacyCellCounting(CountingDriver):
             for project_id, amounts in answer.projects.items():
                 projects[project_id] = projects.get(project_id, InstanceTotals()) + amounts
         of_user = sum((answer.user for answer in answers), InstanceTotals())
-        seconds.update(gathered.seconds)
-        LOG.debug("counted in %d cells, %d missing: %s", len(cells), len(missing), seconds)
+        LOG.debug("counted in %d cells, %d missing: %s",
+                  len(gathered.answers) + len(gathered.missing), len(missing), seconds)
         return Count(
             {project_id: _convert_to_units(amounts, units)
              for project_id, amounts in projects.items()},
             NAME, user=_convert_to_units(of_user, units) if user_id is not None else None,
             missing_cells=missing, seconds=seconds)
+
+    def _ask_cells(
+        self, ctx: Context, ask: Callable[[Context, Cell], T], seconds: Seconds
+    ) -> CellAnswers[T]:
+        """Ask every cell; add how long that took.
+
+        :raises NoCells: there is none.
+        """
+        with seconds.of("api_database"):
+            cells = self._cells.cells(ctx)
+        if not cells:
+            raise NoCells
+        gathered = self._cells.scatter_gather(ctx, ask, cells)
+        seconds.update(gathered.seconds)
+        return gathered
 
     def _substitute(
         self, missing: MissingCell, answers: list[CellCount], project_ids: Collection[str] | None,

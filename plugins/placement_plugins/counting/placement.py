@@ -19,7 +19,9 @@ from placement_core.plugin_api.counting import (
     Count,
     CountingDriver,
     MemberCount,
+    Owner,
     UsageReader,
+    UserCount,
 )
 from placement_plugins.counting import legacy_cell, members, remote, usages
 from placement_plugins.counting.timing import Seconds
@@ -79,6 +81,32 @@ class PlacementCounting(CountingDriver):
         return dataclasses.replace(counted, projects={
             project_id: amounts for project_id, amounts in counted.projects.items()
             if any(amounts.values())})
+
+    def count_users(
+        self, ctx: Context, owners: Collection[Owner], *, units: Collection[str]
+    ) -> UserCount:
+        """Count what some users use, together; those in projects that cells count, one by one."""
+        seconds = Seconds()
+        with seconds.of("api_database"):
+            unmigrated = self._find_unmigrated(ctx, {project_id for project_id, _ in owners})
+        in_cells = super().count_users(
+            ctx, [owner for owner in owners if owner[0] in unmigrated], units=units)
+        users: dict[Owner, dict[str, int]] = {
+            owner: {} for owner in owners if owner[0] not in unmigrated}
+        classes = set(units) - {INSTANCES}
+        if INSTANCES in units:
+            with seconds.of("api_database"):
+                mapped = counts.count_mapped_of_users(
+                    self._cells.api(ctx), {user_id for _, user_id in users})
+            for owner, of_user in users.items():
+                of_user[INSTANCES] = mapped.get(owner, 0)
+        if classes:
+            with seconds.of("placement"):
+                used = self._usages.of_users(ctx, users, classes)
+            for owner, of_user in users.items():
+                of_user.update(_select(used.get(owner, {}), classes))
+        return UserCount({**in_cells.users, **users}, NAME, missing_cells=in_cells.missing_cells,
+                         seconds=seconds)
 
     def server_group_members(
         self, ctx: Context, instance_uuids: Collection[str], user_id: str

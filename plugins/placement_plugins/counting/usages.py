@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextvars
-from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from placement_core.context import Context
 from placement_core.placement.usage import project_usage
-from placement_core.plugin_api.counting import CONSUMERS, UsageReader
+from placement_core.plugin_api.counting import CONSUMERS, Owner, UsageReader
 from placement_plugins.counting.remote import ConsumerUsage, RemotePlacement
 
 #: {project: {resource class or CONSUMERS: amount}}
 Usages = Mapping[str, Mapping[str, int]]
+
+_AnyOwner = TypeVar("_AnyOwner", Owner, tuple[str, None])
 
 #: How many projects are queried concurrently from a remote placement.
 _AT_ONCE = 8
@@ -41,6 +43,11 @@ class UsageSource(Protocol):
         without: Collection[str],
     ) -> Mapping[str, int]:
         """Return a user's share of what a project uses."""
+
+    def of_users(
+        self, ctx: Context, owners: Collection[Owner], units: Collection[str]
+    ) -> Mapping[Owner, Mapping[str, int]]:
+        """Return the shares of users in what projects use, perhaps with other units."""
 
 
 class LocalUsages:
@@ -80,6 +87,12 @@ class LocalUsages:
             ctx, [project_id], user_id=user_id, without=without, moves_once=self._moves_once,
         ).get(project_id, {})
 
+    def of_users(
+        self, ctx: Context, owners: Collection[Owner], units: Collection[str]
+    ) -> Mapping[Owner, Mapping[str, int]]:
+        """Return the shares of users in what projects use, with one statement."""
+        return project_usage.read_users(ctx, owners, moves_once=self._moves_once)
+
 
 class RemoteUsages:
     """A remote placement, with one request for each project."""
@@ -98,16 +111,9 @@ class RemoteUsages:
     ) -> Usages:
         """Return what projects use."""
         assert project_ids is not None
-        asked = list(project_ids)
-        if len(asked) == 1:
-            return {asked[0]: self._get_usages(asked[0], None, units, without)}
-        # Each thread knows which trace the request belongs to.
-        contexts = [contextvars.copy_context() for _ in asked]
-        with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as threads:
-            found = threads.map(
-                lambda project_id, context: context.run(
-                    self._get_usages, project_id, None, units, without), asked, contexts)
-            return dict(zip(asked, found, strict=True))
+        usages = self._ask_for_each(
+            [(project_id, None) for project_id in project_ids], units, without)
+        return {project_id: used for (project_id, _), used in usages.items()}
 
     def of_user(
         self, ctx: Context, project_id: str, user_id: str, units: Collection[str],
@@ -115,6 +121,26 @@ class RemoteUsages:
     ) -> Mapping[str, int]:
         """Return a user's share of what a project uses."""
         return self._get_usages(project_id, user_id, units, without)
+
+    def of_users(
+        self, ctx: Context, owners: Collection[Owner], units: Collection[str]
+    ) -> Mapping[Owner, Mapping[str, int]]:
+        """Return the shares of users in what projects use."""
+        return self._ask_for_each(list(owners), units, ())
+
+    def _ask_for_each(
+        self, owners: Sequence[_AnyOwner], units: Collection[str], without: Collection[str]
+    ) -> dict[_AnyOwner, Mapping[str, int]]:
+        """Return what projects, or users in them, use, with one request for each."""
+        if len(owners) == 1:
+            return {owners[0]: self._get_usages(*owners[0], units, without)}
+        # Each thread knows which trace the request belongs to.
+        contexts = [contextvars.copy_context() for _ in owners]
+        with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as threads:
+            usages = threads.map(
+                lambda owner, context: context.run(self._get_usages, *owner, units, without),
+                owners, contexts)
+            return dict(zip(owners, usages, strict=True))
 
     def _get_usages(
         self, project_id: str, user_id: str | None, units: Collection[str],

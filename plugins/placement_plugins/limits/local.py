@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.limits import effective
+from placement_core.plugin_api.counting import Owner
 from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver, RegisteredName
 
 
@@ -37,6 +38,12 @@ class LocalLimits(LimitDriver):
         """Return the limits of one user in a project, by resource name."""
         return effective.read_user_limits(
             ctx, project_id, user_id, service_id=service_id, region_id=region_id)
+
+    def list_user_limits(
+        self, ctx: Context, *, service_id: str, region_id: str | None
+    ) -> Mapping[Owner, Mapping[str, Amount]]:
+        """Return the limits of all users, by project and user."""
+        return effective.list_user_limits(ctx, service_id=service_id, region_id=region_id)
 
     def registered(self, ctx: Context) -> Collection[RegisteredName]:
         """Return all registered limits."""

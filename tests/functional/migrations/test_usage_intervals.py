@@ -1,4 +1,4 @@
-"""Revisions 0016 to 0020: usage intervals, the audit, thresholds, workers."""
+"""Revisions 0016 to 0021: usage intervals, the audit, thresholds, workers."""
 
 from __future__ import annotations
 

@@ -6,17 +6,18 @@ import fixtures
 import sqlalchemy as sa
 
 from placement_core import db, services
-from placement_core.catalog import domains, projects, services as catalog_services
+from placement_core.catalog import domains, projects, regions, services as catalog_services
 from placement_core.changes import kinds, tables as change_tables
 from placement_core.db import clock
 from placement_core.feed import reading
 from placement_core.feed.records import Filters
 from placement_core.http.leases_api import representations
-from placement_core.limits import limits, registered
+from placement_core.limits import limits, registered, users
 from placement_core.placement import allocations
 from placement_core.placement.records import ANY_GENERATION, AllocationWrite
 from placement_core.testing import factories
 from placement_core.thresholds import monitor, tables as threshold_tables, webhooks
+from placement_core.thresholds.levels import Subject
 from tests import base, databases
 from tests.functional.thresholds import receivers
 from tests.http.base import configuration
@@ -131,8 +132,8 @@ class TestLimits(ThresholdTestCase):
         self.assertEqual("threshold.crossed", report["type"])
         self.assertEqual({
             "uuid": reached.measurement.subject.uuid, "kind": "limit", "node_id": self.project,
-            "scope": "own", "resource_name": "class:VCPU", "limit": 20, "used": 19, "level": 95,
-            "previous_level": 0}, report["data"])
+            "scope": "own", "resource_name": "class:VCPU", "user_id": None, "limit": 20,
+            "used": 19, "level": 95, "previous_level": 0}, report["data"])
         [change] = self.changes()
         self.assertEqual((reached.measurement.subject.uuid, "class:VCPU", self.project),
                          (change.uuid, change.name, change.project))
@@ -206,6 +207,76 @@ class TestLimits(ThresholdTestCase):
                       {"resource_limit": 100})
         self.check()
         self.assertEqual([(0, 100), (100, 0)], self.crossings())
+
+
+@databases.on_each_database
+class TestUsers(ThresholdTestCase):
+
+    def setUp(self):
+        super().setUp()
+        registered.create_many(self.ctx, self.parts.catalog, [
+            {"service_id": self.service, "resource_name": name, "default_limit": -1}
+            for name in ("class:MEMORY_MB", "servers")])
+        users.create_many(self.ctx, self.parts.catalog, [
+            {"project_id": self.project, "user_id": user, "service_id": self.service,
+             "resource_name": name, "resource_limit": limit}
+            for user, name, limit in (
+                ("user", "class:VCPU", 5), ("other", "class:VCPU", 5),
+                ("user", "class:MEMORY_MB", 1), ("user", "servers", -1))])
+
+    def test_up_and_down(self):
+        self.use(4)
+        self.assertEqual(1, self.check())
+        [reached] = monitor.list_(self.ctx)
+        self.assertEqual(
+            Subject("limit", self.project, "user", "class:VCPU", "user"),
+            reached.measurement.subject)
+        [report] = self.reports()
+        self.assertEqual(
+            {"uuid": reached.measurement.subject.uuid, "kind": "limit", "node_id": self.project,
+             "scope": "user", "resource_name": "class:VCPU", "user_id": "user", "limit": 5,
+             "used": 4, "level": 80, "previous_level": 0}, report["data"])
+        self.use(0)
+        self.check()
+        self.assertEqual([], monitor.list_(self.ctx))
+        [left] = monitor.list_left(self.ctx, 10)
+        self.assertEqual(reached.measurement.subject, left.subject)
+
+    def test_a_user_beside_the_project(self):
+        """Each of the limits is reported by itself."""
+        self.use(20)
+        self.check()
+        self.assertEqual({(None, 20), ("user", 5)}, {
+            (each["data"]["user_id"], each["data"]["limit"]) for each in self.reports()})
+
+    def test_a_limit_that_is_no_more(self):
+        self.use(4)
+        self.check()
+        for limit in users.list_(self.ctx):
+            users.delete(self.ctx, limit.id)
+        self.check()
+        self.assertEqual([(0, 80), (80, 0)], self.crossings())
+
+
+@databases.on_each_database
+class TestUsersOfARegion(ThresholdTestCase):
+
+    def test_limits_without_a_region(self):
+        """They count for what the region does not register."""
+        regions.create(self.ctx, id="here")
+        for name, region, limit in (
+                ("class:VCPU", "here", 5), ("class:VCPU", None, 1), ("class:DISK_GB", None, 10)):
+            if (name, region) != ("class:VCPU", None):
+                registered.create_many(self.ctx, self.parts.catalog, [
+                    {"service_id": self.service, "region_id": region, "resource_name": name,
+                     "default_limit": -1}])
+            users.create_many(self.ctx, self.parts.catalog, [
+                {"project_id": self.project, "user_id": "user", "service_id": self.service,
+                 "region_id": region, "resource_name": name, "resource_limit": limit}])
+        self.use(4)
+        self.check()
+        self.assertEqual([("user", 5)], [
+            (each["data"]["user_id"], each["data"]["limit"]) for each in self.reports()])
 
 
 @databases.on_each_database
