@@ -193,7 +193,8 @@ class Availability:
                 or self._compute_longest_use() < _SUSPICIOUS_SECONDS):
             return
         self._looking, self._looked_at = True, now
-        threading.Thread(target=self._probe_once, name="database probe", daemon=True).start()
+        if not _start_probe(self._probe_once):
+            self._looking = False
 
     def _probe_once(self) -> None:
         began, resets = time.monotonic(), self._resets
@@ -212,8 +213,8 @@ class Availability:
             if self._outage is not None:
                 return self._outage
             outage = self._outage = _Outage(since, error)
-        threading.Thread(
-            target=self._end_outage, args=(outage,), name="database probe", daemon=True).start()
+        if not _start_probe(self._end_outage, outage):
+            self.reset()
         return outage
 
     def _log(self, outage: _Outage) -> None:
@@ -229,6 +230,18 @@ class Availability:
 
     def _end_outage(self, outage: _Outage) -> None:
         """Probe until the database answers, or nobody wants to know."""
+        try:
+            self._wait_for_answer(outage)
+        finally:
+            # Whatever happened: an outage during which nobody probes would never end.
+            ends = self._outage is outage
+            if ends:
+                self.reset()
+        if ends and outage.logged:
+            LOG.warning("%s answers again after %.1f seconds", self._name,
+                        time.monotonic() - outage.since)
+
+    def _wait_for_answer(self, outage: _Outage) -> None:
         while True:
             time.sleep(_PROBE_SECONDS)
             if self._outage is not outage:
@@ -245,13 +258,7 @@ class Availability:
                     continue
                 # It answers, if only to say that it is full.
                 LOG.warning("%s refuses connections: %s", self._name, self._mask_error(error))
-            break
-        if self._outage is not outage:
             return
-        self.reset()
-        if outage.logged:
-            LOG.warning("%s answers again after %.1f seconds", self._name,
-                        time.monotonic() - outage.since)
 
     def _wake_up(self, probed_at: float) -> None:
         """Abort what has been waited for in vain, if it is a silent server that failed the probe.
@@ -268,6 +275,16 @@ class Availability:
     def _compute_longest_use(self) -> float:
         started = [since for _, since in list(self._in_use.values())]
         return time.monotonic() - min(started) if started else 0.0
+
+
+def _start_probe(probe: Callable[..., None], *args: object) -> bool:
+    """Start a thread that probes; return whether there could be one more."""
+    try:
+        threading.Thread(target=probe, args=args, name="database probe", daemon=True).start()
+    except RuntimeError:
+        LOG.warning("no thread can be started that finds out whether a database answers")
+        return False
+    return True
 
 
 class _Watch:

@@ -129,7 +129,14 @@ def abort(connection: Any) -> None:
     # Each driver has an error of its own for a connection that is lost or closed already.
     with contextlib.suppress(Exception):
         # Of the descriptor, so that the driver's own state stays its thread's.
-        number = (connection.fileno() if hasattr(connection, "fileno")
-                  else connection._sock.fileno())
+        number = _get_descriptor(connection)
         with socket.socket(fileno=os.dup(number)) as shared:
-            shared.shutdown(socket.SHUT_RDWR)
+            # Else it was closed meanwhile, and the number may be another one's.
+            if _get_descriptor(connection) == number:
+                shared.shutdown(socket.SHUT_RDWR)
+
+
+def _get_descriptor(connection: Any) -> int:
+    number: int = (connection.fileno() if hasattr(connection, "fileno")
+                   else connection._sock.fileno())
+    return number

@@ -3,13 +3,14 @@
 import dataclasses
 import threading
 import time
+import types
 
 import sqlalchemy as sa
 
 from placement_core import db, errors
 from placement_core.changes import tables as change_tables
 from placement_core.context import Context
-from placement_core.db import PreparedRead, failures
+from placement_core.db import PreparedRead, availability, failures
 from placement_core.db.availability import Away
 from placement_core.db.database import Database
 from placement_core.placement import tables
@@ -175,8 +176,8 @@ class TestSilence(base.DatabaseTestCase):
         if self.kind != "mysql":
             self.skipTest("only Galera")
         attempts = []
-        availability = self.far.database.availability
-        availability._probe = self.probe_what_takes_no_statements
+        here = self.far.database.availability
+        here._probe = self.probe_what_takes_no_statements
 
         @db.retry_writes
         def insert(ctx):
@@ -186,8 +187,8 @@ class TestSilence(base.DatabaseTestCase):
 
         self.assertRaises(Away, insert, self.far)
         self.assertEqual([1], attempts)
-        self.assertTrue(availability.is_away)
-        availability._probe = self.far.database.probe
+        self.assertTrue(here.is_away)
+        here._probe = self.far.database.probe
         self.wait_until_it_answers()
         self.insert(self.far, "one")
 
@@ -195,19 +196,37 @@ class TestSilence(base.DatabaseTestCase):
         with self.database.autocommit.connect() as connection:
             connection.exec_driver_sql(_NOT_READY)
 
+    def test_no_thread_can_be_started(self):
+        """Nobody is kept from asking the database himself."""
+        self.patch(availability, "threading", types.SimpleNamespace(
+            Thread=self.refuse_to_start, Event=threading.Event, Lock=threading.Lock))
+        here = self.far.database.availability
+        self.link.cut()
+        self.assertRaises(errors.Unavailable, self.names, "x")
+        self.assertFalse(here.is_away)
+        self.link.restore()
+        self.assertEqual(0, self.names("x"))
+        here.begin_use(self)
+        here._in_use[id(self)] = self, time.monotonic() - 2
+        here.look_after()
+        self.assertFalse(here._looking)
+
+    def refuse_to_start(self, **_options):
+        raise RuntimeError("can't start new thread")
+
     def test_a_connection_that_is_lost_already(self):
         """Nobody can abort it, and an outage ends all the same."""
-        availability = self.far.database.availability
+        here = self.far.database.availability
         with self.far.database.writer.connect() as connection:
             driver = connection.connection.dbapi_connection
             driver.close()
             connection.invalidate()
-            availability.begin_use(driver)
+            here.begin_use(driver)
             self.link.hang()
             self.timed(self.names, "x")
             self.link.restore()
             self.wait_until_it_answers()
-        self.assertFalse(availability.is_away)
+        self.assertFalse(here.is_away)
 
     def test_one_tls_context(self):
         """PyMySQL reads the system's certificates for each that it makes."""
