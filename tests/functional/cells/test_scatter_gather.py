@@ -65,9 +65,9 @@ class TestAtOnce(AskingTestCase):
         answers, took = self.asked(slowly)
         self.assertEqual({each.uuid: each.name for each in found}, answers.answers)
         self.assertEqual([], list(answers.missing))
-        self.assertLess(took, 1)
+        self.assertLess(took, 3)  # One after the other, it would take twice as long.
         self.assertEqual({each.name for each in found}, set(answers.seconds))
-        self.assertTrue(all(0.3 <= each < 1 for each in answers.seconds.values()))
+        self.assertTrue(all(0.3 <= each < 2 for each in answers.seconds.values()))
 
     def test_one_deadline_for_all(self):
         for number in range(4):
@@ -83,8 +83,8 @@ class TestAtOnce(AskingTestCase):
         self.assertEqual(
             dict.fromkeys(("cell1", "cell2", "cell3"), "no answer within 2 seconds"),
             self.reasons(answers))
-        self.assertAlmostEqual(2, took, delta=0.7)
-        self.assertAlmostEqual(2, answers.seconds["cell3"], delta=0.7)
+        for seconds in (took, answers.seconds["cell3"]):
+            self.assertTrue(1.9 < seconds < 4, seconds)
 
     def test_only_some(self):
         self.cell("cell1")
@@ -147,7 +147,7 @@ class TestTooManyQuestions(AskingTestCase):
         races.run(*(lambda: self.cells.scatter_gather(self.context(), hangs) for _ in range(8)))
         for _ in range(5):
             answers, took = self.asked(hangs)
-            self.assertLess(took, 0.5)
+            self.assertLess(took, self.timeout)
             self.assertEqual(
                 {"cell1": "too many earlier questions still wait for its answer"},
                 self.reasons(answers))

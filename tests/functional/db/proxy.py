@@ -119,7 +119,9 @@ class Proxy:
 
     def _hold_request(self, client, server, data) -> None:
         self._wait_for_end(client)
-        time.sleep(self._seconds)
+        deadline = time.monotonic() + self._seconds
+        while not self._closed and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def _wait_for_end(self, client) -> None:
         self.happened.set()

@@ -155,13 +155,13 @@ class TestUnansweredCommits(LostTestCase):
         return time.monotonic() - started
 
     def test_it_was_made(self):
-        self.assertLess(self.claim_with("hold_answer"), 5)
+        self.assertLess(self.claim_with("hold_answer"), 15)
         self.assert_once()
         self.assertEqual(self.before + 1, self.generation(self.host))
         self.assertFalse(self.proxied.availability.is_away)
 
     def test_it_was_not_made(self):
-        self.assertLess(self.claim_with("hold_request"), 5)
+        self.assertLess(self.claim_with("hold_request"), 15)
         self.assert_once()
         self.assertEqual(self.before + 1, self.generation(self.host))
 
@@ -170,9 +170,9 @@ class TestUnansweredCommits(LostTestCase):
         self.proxied.retry_seconds = 0
         started = time.monotonic()
         error = self.assertRaises(
-            errors.Unavailable, self.claim_with, "hold_request", seconds=8)
+            errors.Unavailable, self.claim_with, "hold_request", seconds=30)
         self.assertIn("whether it was made is not known yet", str(error))
-        self.assertLess(time.monotonic() - started, 8)
+        self.assertLess(time.monotonic() - started, 20)
 
     def test_a_look_up_is_not_answered(self):
         with db.write(self.far) as session:
@@ -181,7 +181,7 @@ class TestUnansweredCommits(LostTestCase):
         started = time.monotonic()
         self.assertRaises(failures.ConnectionLost, self.proxied.journal.was_committed,
                           self.proxied, session, 1.0)
-        self.assertLess(time.monotonic() - started, 4)
+        self.assertLess(time.monotonic() - started, 15)
 
     def test_there_is_no_bound(self):
         self.set_bound(0)
