@@ -30,6 +30,8 @@ COMMANDS = {
     "top": "top:Top",
     "watch": "watch:Watch",
     "thresholds list": "thresholds:ListThresholds",
+    "workers list": "workers:ListWorkers",
+    "refusals list": "workers:ListRefusals",
     "explain candidates": "explain:ExplainCandidates",
     "claims list": "claims:ListClaims",
     "claims show": "claims:ShowClaim",
