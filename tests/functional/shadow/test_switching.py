@@ -60,13 +60,18 @@ class Load:
                 thread.join()
 
     def _repeat(self) -> Iterator[None]:
-        """Go on at this thread's share of the pace, until the end."""
+        """Go on at this thread's share of the pace, until the end.
+
+        Who is answered late rests as long: a busy machine has to apply what was answered, too.
+        """
         pause = (1 + _READERS) / _PACE
         due = time.monotonic()
         while not self._stopped.is_set():
+            began = time.monotonic()
             yield
-            due = max(due + pause, time.monotonic() - 1)
-            time.sleep(max(0, due - time.monotonic()))
+            now = time.monotonic()
+            due = max(due + pause, now - 1)
+            time.sleep(max(now - began, due - now))
 
     def _measure(self, started: float) -> None:
         self.longest = max(self.longest, time.monotonic() - started)
