@@ -6,7 +6,6 @@ import fixtures
 import testtools
 
 from placement_core.context import Context
-from placement_core.db import availability
 from tests import databases
 
 #: Several times what the longest test takes.
@@ -20,13 +19,6 @@ class TestCase(testtools.TestCase):
         super().setUp()
         # One that hangs fails, so that those behind it run.
         self.useFixture(fixtures.Timeout(_MOST_SECONDS, gentle=True))
-        self.addCleanup(_end_outages)
-
-
-def _end_outages() -> None:
-    """Let nobody probe a database of this test during others, in whose logs that would be."""
-    for each in availability._list_all():
-        each.reset()
 
 
 class DatabaseTestCase(TestCase):
