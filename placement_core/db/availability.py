@@ -172,8 +172,7 @@ class Availability:
 
     def _have_watched(self) -> None:
         if not self._watched:
-            self._watched = True
-            _start_watch()
+            self._watched = _watch.start()
 
     def end_use(self, connection: Any) -> None:
         """Note that a connection is not in use, or is none any more."""
@@ -193,7 +192,7 @@ class Availability:
                 or self._compute_longest_use() < _SUSPICIOUS_SECONDS):
             return
         self._looking, self._looked_at = True, now
-        if not _start_probe(self._probe_once):
+        if not _start(self._probe_once, "database probe"):
             self._looking = False
 
     def _probe_once(self) -> None:
@@ -213,7 +212,7 @@ class Availability:
             if self._outage is not None:
                 return self._outage
             outage = self._outage = _Outage(since, error)
-        if not _start_probe(self._end_outage, outage):
+        if not _start(self._end_outage, "database probe", outage):
             self.reset()
         return outage
 
@@ -277,10 +276,10 @@ class Availability:
         return time.monotonic() - min(started) if started else 0.0
 
 
-def _start_probe(probe: Callable[..., None], *args: object) -> bool:
-    """Start a thread that probes; return whether there could be one more."""
+def _start(target: Callable[..., None], name: str, *args: object) -> bool:
+    """Start a thread; return whether there could be one more."""
     try:
-        threading.Thread(target=probe, args=args, name="database probe", daemon=True).start()
+        threading.Thread(target=target, args=args, name=name, daemon=True).start()
     except RuntimeError:
         LOG.warning("no thread can be started that finds out whether a database answers")
         return False
@@ -294,11 +293,11 @@ class _Watch:
         self._lock = threading.Lock()
         self._started = False
 
-    def start(self) -> None:
+    def start(self) -> bool:
+        """Start it unless it runs; return whether it does."""
         with self._lock:
-            if not self._started:
-                self._started = True
-                threading.Thread(target=self._run, name="database watch", daemon=True).start()
+            self._started = self._started or _start(self._run, "database watch")
+            return self._started
 
     @staticmethod
     def _run() -> None:
@@ -321,10 +320,6 @@ def _look_after_all() -> None:
     # A function of its own: a sleeping thread must not hold the last database of the list.
     for availability in _list_all():
         availability.look_after()
-
-
-def _start_watch() -> None:
-    _watch.start()
 
 
 def _forget_after_fork() -> None:

@@ -206,10 +206,28 @@ class TestSilence(base.DatabaseTestCase):
         self.assertFalse(here.is_away)
         self.link.restore()
         self.assertEqual(0, self.names("x"))
+        # Who never ends a use is looked after for good, in the logs of other tests.
+        self.addCleanup(here.end_use, self)
         here.begin_use(self)
         here._in_use[id(self)] = self, time.monotonic() - 2
         here.look_after()
         self.assertFalse(here._looking)
+
+    def test_the_watch_cannot_be_started(self):
+        """A request goes on without it, and the next one tries again."""
+        self.patch(availability, "_watch", availability._Watch())
+        self.patch(availability, "threading", types.SimpleNamespace(
+            Thread=self.refuse_to_start, Event=threading.Event, Lock=threading.Lock))
+        here = self.far.database.availability
+        here._watched = False
+        self.assertEqual(0, self.names("x"))
+        self.assertFalse(here._watched)
+        started = []
+        availability.threading.Thread = lambda **options: types.SimpleNamespace(
+            start=lambda: started.append(options["name"]))
+        self.assertEqual(0, self.names("x"))
+        self.assertTrue(here._watched)
+        self.assertEqual(["database watch"], started)
 
     def refuse_to_start(self, **_options):
         raise RuntimeError("can't start new thread")
@@ -221,6 +239,7 @@ class TestSilence(base.DatabaseTestCase):
             driver = connection.connection.dbapi_connection
             driver.close()
             connection.invalidate()
+            self.addCleanup(here.end_use, driver)
             here.begin_use(driver)
             self.link.hang()
             self.timed(self.names, "x")
