@@ -35,8 +35,7 @@ class ListAudit(base.Lister):
                             help=f"only from this date on, {moments.HELP}")
         parser.add_argument("--to", dest="end", metavar="DATE", type=moments.parse_moment,
                             help="only before this date")
-        parser.add_argument("--limit", metavar="N", type=base.parse_count, default=1000,
-                            help="how many at most; 1000 by default")
+        base.add_limit(parser)
         return parser
 
     def take_action(

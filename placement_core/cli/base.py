@@ -275,6 +275,12 @@ def parse_count(text: str) -> int:
     return count
 
 
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    """Let a command list no more than some rows."""
+    parser.add_argument("--limit", metavar="N", type=parse_count, default=1000,
+                        help="how many at most; 1000 by default")
+
+
 def draw_bar(part: int, whole: int) -> str:
     """Draw a part of something; full if it is all of it, empty if it is nothing, and only then."""
     filled = min(-(-_BAR * part // max(whole, 1)), _BAR - (part < whole))

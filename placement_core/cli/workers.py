@@ -25,7 +25,7 @@ class ListWorkers(base.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        _add_limit(parser)
+        base.add_limit(parser)
         return parser
 
     def take_action(
@@ -58,7 +58,7 @@ class ListRefusals(base.Lister):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         add_project_filter(parser)
-        _add_limit(parser)
+        base.add_limit(parser)
         return parser
 
     def take_action(
@@ -90,8 +90,3 @@ class _Codes(base.FormattableColumn):
     def machine_readable(self) -> dict[str, int]:
         """Return {code: number}."""
         return dict(self._value)
-
-
-def _add_limit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", metavar="N", type=base.parse_count, default=1000,
-                        help="how many at most; 1000 by default")
