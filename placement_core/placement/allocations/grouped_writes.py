@@ -20,7 +20,13 @@ from placement_core.db import TransactionConflict
 from placement_core.db.failures import translated_errors
 from placement_core.db.session import RecordedChange
 from placement_core.placement import errors, locks
-from placement_core.placement.allocations import applying, consumers, loaded, refusals
+from placement_core.placement.allocations import (
+    applying,
+    consumers,
+    loaded,
+    refusals,
+    usage_delta,
+)
 from placement_core.placement.allocations.gates import (
     Check,
     Gate,
@@ -199,6 +205,21 @@ class _Group:
             for place, refusal in refused.items():
                 self.outcomes[positions[place]] = refusal
                 self._refused_by_gates.append(positions[place])
+            if number:  # a gate does not count what it refuses itself
+                for place in refused:
+                    self._doubt_behind(positions[place])
+
+    def _doubt_behind(self, position: int) -> None:
+        """Have writes attempted alone that are behind one that was refused after gates decided.
+
+        They may have been allowed because it was to give back something; and refused because of
+        others that were allowed for that.
+        """
+        changes = usage_delta.find_changes(self._planned[position].plan)
+        if min(changes.values(), default=0) < 0:
+            for behind in self._order[self._order.index(position) + 1:]:
+                if self.outcomes[behind] == "applied" or behind in self._refused_by_gates:
+                    self.outcomes[behind] = Undecided()
 
     def _doubt_gates(self) -> None:
         """Have writes attempted alone that gates refused, because others are refused now.
@@ -215,11 +236,14 @@ class _Group:
         """
         refused = False
         for position in self._list_applied():
+            if self.outcomes[position] != "applied":
+                continue  # since one before it was refused
             write = self._planned[position]
             refusal = refusals.find_refusal(
                 write.writes, self._rows, bounds, write.plan.deltas)
             if refusal is not None:
                 self.outcomes[position], refused = refusal, True
+                self._doubt_behind(position)
                 continue
             for cell, delta in write.plan.deltas.items():
                 if cell in bounds:

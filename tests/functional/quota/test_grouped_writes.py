@@ -65,6 +65,9 @@ class TestGroups(project_trees.TreeTestCase):
         self.register(VCPU=12, MEMORY_MB=-1, servers=5)
         self.worlds = [self.build(name) for name in ("one", "two")]
         self.decided = collections.Counter()
+        #: Of the process that writes into the first world, which relies on what it knows; what
+        #: is written into the second one is decided by its usage.
+        self.kept_guard = self.guard()
 
     def build(self, name):
         domain = domains.create(self.ctx, name=name).id
@@ -94,6 +97,33 @@ class TestGroups(project_trees.TreeTestCase):
                         errors.ConsumerGenerationConflict, errors.NoAllocations,
                         errors.AllocationForUnknownProvider, Undecided):
             self.assertTrue(self.decided[outcome], (outcome, self.decided))
+
+    def test_room_that_is_not_given_back(self):
+        """What a write would give back helps none behind it if it is refused later."""
+        world = self.worlds[0]
+        trunk, _, right = world.projects
+        for host, amount in ((1, 9), (2, 12)):
+            self.assertIsNone(self.write_alone(
+                self.realize_one(world, host, {host: amount}, right if host == 1 else trunk),
+                self.guard()))
+        room = self.realize_one(world, 3, {3: 3}, right)
+        self.assertIsNone(self.write_alone(room, self.guard()))
+        # The limit of the trunk, 24, is reached. One gives a consumer to somebody else, who may
+        # have it; but the host has no room for so much.
+        elsewhere = self.worlds[1].projects[0]
+        gives_back = self.realize_one(world, 1, {1: 10}, elsewhere)
+        takes = self.realize_one(world, 4, {3: 5}, trunk)
+        outcomes = self.write_together([gives_back, takes])
+        self.assertIsInstance(outcomes[0], errors.CapacityExceeded)
+        self.assertEqual(Undecided(), outcomes[1])
+        self.assertIsInstance(
+            self.write_alone(takes, self.guard()), quota_errors.QuotaExceeded)
+
+    def realize_one(self, world, consumer, amounts, project):
+        return WriteRequest([AllocationWrite(
+            world.consumers[consumer],
+            {world.hosts[host]: {"VCPU": amount} for host, amount in amounts.items()},
+            project, "berta", "INSTANCE", ANY_GENERATION)])
 
     def test_limits_that_changed_since_one_was_prepared(self):
         """The others are not decided by limits of another moment either."""
@@ -131,11 +161,11 @@ class TestGroups(project_trees.TreeTestCase):
                 outcome = outcomes[position]
                 self.decided[outcome if outcome == "applied" else type(outcome)] += 1
                 if isinstance(outcome, Undecided):
-                    answers[position] = self.write_alone(requests[position])
+                    answers[position] = self.write_alone(requests[position], self.kept_guard)
             expected = [None] * len(group)
             twins = [self.realize(two, changes) for changes in group]
             for position in order:
-                expected[position] = self.write_alone(twins[position])
+                expected[position] = self.write_alone(twins[position], self.guard())
             self.assertEqual([self.describe(two, each) for each in expected],
                              [self.describe(one, each) for each in answers], (group, outcomes))
             self.assertEqual(self.look(two), self.look(one), (group, outcomes))
@@ -201,7 +231,7 @@ class TestGroups(project_trees.TreeTestCase):
             world.projects[change.project], change.user, "INSTANCE", seen)
 
     def write_together(self, requests):
-        gates = [self.guard()]
+        gates = [self.kept_guard]
         for request in requests:
             self.owners.ensure(self.ctx, request.writes)
         return grouped_writes.apply_together(
@@ -210,13 +240,13 @@ class TestGroups(project_trees.TreeTestCase):
                     request, [gate.prepare(self.ctx, request) for gate in gates], self.ctx)
                 for request in requests], gates, self.owners)
 
-    def write_alone(self, request):
+    def write_alone(self, request, guard):
         try:
             if request.deletes:
                 allocations.delete(
-                    self.ctx, request.writes[0].consumer_uuid, [self.guard()], self.owners)
+                    self.ctx, request.writes[0].consumer_uuid, [guard], self.owners)
             else:
-                allocations.replace(self.ctx, request.writes, [self.guard()], self.owners)
+                allocations.replace(self.ctx, request.writes, [guard], self.owners)
         except core_errors.Error as refusal:
             return refusal
         return None
