@@ -336,8 +336,8 @@ def _make_claims(
     guards: list[Gate] = [] if mode == "off" else [
         QuotaGuard(decisions, limit_nodes, source, mode, owners=owners)]
     # Limits bind claims even if they do not bind other writes; re-checks have to know then.
-    enforcing = QuotaGuard(
-        decisions, limit_nodes, source, "enforce", owners=owners, record_grants=mode != "enforce")
+    enforcing = guards[0] if mode == "enforce" else QuotaGuard(
+        decisions, limit_nodes, source, "enforce", owners=owners, record_grants=True)
     return Claims(
         [*admission, *guards, held_claims], [*admission, enforcing, held_claims], pruner, owners,
         conf.placement.max_grouped_consumers)

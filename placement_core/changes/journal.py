@@ -103,6 +103,7 @@ class Journal:
         parameters: dict[str, object] = {
             "at_slot": self.slot(), "by_txn": session.txn, "now": utcnow(),
             "decided_by": _ANY_SERIAL if limits_serial is None else limits_serial}
+        check = functools.partial(_check_head, session)
         if session.dialect == "postgresql":
             kinds, refs, *texts = map(list, zip(*changes, strict=True))
             uuids, names, projects = ([text or None for text in column] for column in texts)
@@ -111,10 +112,10 @@ class Journal:
                 _INCREMENT_AND_APPEND if inserted is None else _audit_and_append(inserted.sought),
                 {**parameters, "position": list(range(len(changes))), "kind": kinds, "ref": refs,
                  "uuid": uuids, "name": names, "project": projects,
-                 **({} if inserted is None else inserted.parameters)}, _check_head)
+                 **({} if inserted is None else inserted.parameters)}, check)
             session.flush()
             return
-        session.write_later(_INCREMENT_HEAD, parameters, _check_head)
+        session.write_later(_INCREMENT_HEAD, parameters, check)
         for start in range(0, len(changes), _BATCH):
             batch = changes[start:start + _BATCH]
             recorded: dict[str, object] = {}
@@ -166,8 +167,10 @@ class Journal:
         return row is not None
 
 
-def _check_head(incremented: int) -> None:
+def _check_head(session: Session, incremented: int) -> None:
     if not incremented:
+        if session.forget_limits is not None:
+            session.forget_limits()
         raise TransactionConflict
 
 

@@ -13,6 +13,8 @@ claim for that of the change, and is decided again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sqlalchemy as sa
 
 from placement_core.changes import kinds
@@ -65,11 +67,15 @@ def read(ctx: Context, name: str) -> str:
     return format_revision(serial, txn)
 
 
-def depend_on_limits(session: Session, revision: str) -> None:
+def depend_on_limits(
+    session: Session, revision: str, forget: Callable[[], None] | None = None
+) -> None:
     """Let a transaction fail if limits have changed by its commit.
 
     :param revision: that of the limits by which it was decided, as ``read`` returns it.
+    :param forget: is called if they have: what the caller derived from them is stale.
     """
+    session.forget_limits = forget or session.forget_limits
     serial = int(revision.partition("-")[0])
     if session.limits_serial is None or serial < session.limits_serial:
         session.limits_serial = serial

@@ -17,6 +17,7 @@ from placement_core.db import sqlite_files
 from placement_core.migrations import checks, sync
 from placement_core.placement.allocations import usage_counters
 from placement_core.placement.usage import audit
+from placement_core.quota import nodes
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
@@ -101,6 +102,7 @@ class UpgradeChecks(upgradecheck.UpgradeCommands):
         with self._parts() as (_, ctx):
             findings = audit.audit(ctx, repair=False)
             summed_up = usage_counters.are_summed_up(ctx)
+            fullness_is_kept = nodes.is_fullness_kept(ctx)
         if findings:
             return _make_failure(
                 f"{len(findings)} stored amounts differ from the allocations. Run "
@@ -110,6 +112,11 @@ class UpgradeChecks(upgradecheck.UpgradeCommands):
                 "What everybody in a project uses is not summed up yet; guarded claims read a "
                 "row for each user. Run `placement-core db online-data-migrations`, when no "
                 "worker of an older version is left.")
+        if not fullness_is_kept:
+            return _make_warning(
+                "How full limits are is not kept yet; guarded claims read the usage below them. "
+                "Run `placement-core db online-data-migrations`, when no worker of an older "
+                "version is left.")
         return _SUCCESS
 
     def _fence(self) -> upgradecheck.Result:

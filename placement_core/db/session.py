@@ -69,14 +69,15 @@ class Session:
         of a provider from its consumers; the audit leaves them out.
     :ivar limits_serial: that of the limits by which the transaction was decided, which must
         still be in force when it commits; None: it does not depend on limits.
+    :ivar forget_limits: is called if they are not.
     :ivar changes_limits: whether transactions that depend on limits must not commit after it.
     :ivar slowest_write_seconds: how long the slowest round trip took that wrote something, which
         is short unless it waited for a lock.
     """
 
     __slots__ = ("_connection", "_deferred", "attributions", "caller", "changes_limits",
-                 "commit_sent", "compiled", "dialect", "implied_changes", "limits_serial",
-                 "recorded_changes", "slowest_write_seconds", "txn", "writing")
+                 "commit_sent", "compiled", "dialect", "forget_limits", "implied_changes",
+                 "limits_serial", "recorded_changes", "slowest_write_seconds", "txn", "writing")
 
     def __init__(
         self, connection: sa.Connection, compiled: CompiledStatements, *, writing: bool
@@ -93,6 +94,7 @@ class Session:
         self.recorded_changes: set[RecordedChange] = set()
         self.implied_changes: Collection[RecordedChange] = ()
         self.limits_serial: int | None = None
+        self.forget_limits: Callable[[], None] | None = None
         self.changes_limits = False
         self.slowest_write_seconds = 0.0
 

@@ -19,6 +19,7 @@ from placement_core.cells import backfill
 from placement_core.compute import nodes
 from placement_core.context import Context
 from placement_core.placement.allocations import consumers, usage_counters
+from placement_core.quota import nodes as limit_nodes
 from placement_core.services import Services
 
 LOG = logging.getLogger(__name__)
@@ -109,6 +110,8 @@ def list_migrations(services: Services) -> Mapping[str, Migration]:
             consumers.count_missing),
         "sum_up_usage_counters": Migration(
             usage_counters.sum_up, usage_counters.count_not_summed_up),
+        "keep_fullness_of_limits": Migration(
+            limit_nodes.keep_fullness, limit_nodes.count_fullness_not_kept),
         "populate_queued_for_delete": Migration(
             functools.partial(backfill.populate_queued_for_delete, cells=cells),
             functools.partial(backfill.count_without_queued_for_delete, cells=cells)),

@@ -23,6 +23,7 @@ from placement_core.migrations.revisions import Report, no_report
 from placement_core.migrations.versions import initial
 from placement_core.placement import standard
 from placement_core.placement.allocations import usage_counters
+from placement_core.quota import nodes
 
 LOG = logging.getLogger(__name__)
 
@@ -188,6 +189,7 @@ def _sync(connection: sa.Connection, say: Say, report: Report) -> str:
         # Later, workers insert new names when they start, and log the change.
         standard.insert(connection)
         usage_counters.declare_summed_up(connection)
+        nodes.declare_fullness_kept(connection)
     return revisions.head()
 
 

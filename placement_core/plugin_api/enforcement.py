@@ -137,8 +137,8 @@ class EnforcementModel(abc.ABC):
     ) -> list[Excess]:
         """Return the limits that ``delta`` more of a resource would exceed.
 
-        What fits every limit is never refused: the quota guard does not ask where the lowest
-        limit allows more than is used below all of them.
+        What fits every limit is never refused: the quota guard does not ask where it knows that
+        all limits of the claim allow more than is used.
 
         :param usages: {(node id, scope): the usage that counts}, for each binding.
         :param delta: 0: return the limits that are exceeded already. A negative delta exceeds

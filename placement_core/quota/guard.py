@@ -30,7 +30,7 @@ from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.allocations.usage_delta import Amounts, UsageDelta
 from placement_core.placement.usage import project_usage
 from placement_core.placement.usage.usage_index import ProjectSet
-from placement_core.quota import errors, locked_usage, recheck_order
+from placement_core.quota import errors, fullness, locked_usage, recheck_order
 from placement_core.quota.decisions import (
     BoundDelta,
     Decisions,
@@ -38,6 +38,7 @@ from placement_core.quota.decisions import (
     Totals,
     add_up,
 )
+from placement_core.quota.fullness import Allowances, Charge, Charges, NodeLimits
 from placement_core.quota.limit_sources import LimitSource
 from placement_core.quota.locked_usage import LockedUsage, ProjectRows
 from placement_core.quota.nodes import LimitNodes
@@ -73,6 +74,7 @@ class QuotaGuard(Gate):
         self._mode = mode
         self._record_grants = record_grants
         self._owners = owners or Owners()
+        self._allowances = Allowances()
         self.queues_projects = mode == "enforce"
 
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
@@ -82,8 +84,10 @@ class QuotaGuard(Gate):
             ``audit`` the write passes then.
         """
         writes = [write for write in request.writes if write.allocations]
-        if not writes or request.inventories is not None:
-            return Check()  # writes that shrink or reshape usage are never refused
+        if request.inventories is not None:
+            return _Reshape()
+        if not writes:
+            return Check()  # writes that shrink usage are never refused
         try:
             owners = frozenset((write.project_id, write.user_id) for write in writes)
             return self._decisions.derive(
@@ -117,23 +121,35 @@ class QuotaGuard(Gate):
         rows = None if len(counted) > locked_usage.MOST_PROJECTS else decisions.derive(
             ctx, (self, frozenset(counted)),
             lambda: ProjectRows(self._owners.project_ids(ctx, counted)))
+        node_limits = {
+            project_id: fullness.list_node_limits(decisions, limits)
+            for project_id, limits in project_limits.items()
+        } if self._keeps_fullness(ctx) else {}
         node_ids = self._nodes.ensure(ctx, {
-            *project_limits, *(
+            *project_limits, *itertools.chain.from_iterable(node_limits.values()), *(
                 node_id for limits in project_limits.values()
                 for node_id in self._nodes_to_lock(limits, limits.effective.defaults))})
-        return _PreparedLimits(project_limits, users_limits, node_ids, rows)
+        return _PreparedLimits(project_limits, users_limits, node_ids, rows, node_limits)
 
-    def _nodes_to_lock(self, limits: ProjectLimits, names: Collection[str]) -> set[str]:
+    def _keeps_fullness(self, ctx: Context) -> bool:
+        return (self._mode == "enforce" and not self._record_grants
+                and self._decisions.cacheable and self._nodes.keep_fullness(ctx))
+
+    def _nodes_to_lock(
+        self, limits: ProjectLimits, names: Collection[str], *, all_bound: bool = False
+    ) -> set[str]:
         # Re-checks that were accepted are counted for each node.
-        return self._decisions.nodes_to_lock(limits, names, all_bound=self._record_grants)
+        return self._decisions.nodes_to_lock(
+            limits, names, all_bound=all_bound or self._record_grants)
 
     def decide(
         self, ctx: Context, checks: Sequence[Check], writes: Sequence[PlannedWrite]
     ) -> Refusals:
         """Refuse writes that exceed a limit, with every limit that they exceed.
 
-        The nodes of all writes are locked, and the usage below them is read, once. A write
-        counts for those behind it, unless it is refused.
+        The nodes of all writes are locked, and the usage below them is read, once; unless the
+        fullness of the nodes shows that all of them fit. A write counts for those behind it,
+        unless it is refused.
 
         :raises TransactionConflict: limits or the catalog changed since ``prepare``. If they
             change before the commit, the transaction fails there.
@@ -143,19 +159,26 @@ class QuotaGuard(Gate):
             for position, (check, write) in enumerate(zip(checks, writes, strict=True))
             if isinstance(check, _PreparedLimits)
             and (growth := self._find_growth(check, write)) is not None}
+        session = writes[0].session
+        grows_unjudged = any(map(_grows_unjudged, checks, writes))
+        if grows_unjudged and self._mode == "enforce":
+            self._nodes.forget_fullness_later(session)
         if not growths:
             return {}
-        session = writes[0].session
-        if self._mode == "enforce":
-            self._lock_nodes(session, growths.values())
         project_limits = [
             limits for growth in growths.values()
             for limits in growth.limits.project_limits.values()]
-        used = self._read_usage(ctx, session, list(growths.values()), project_limits)
         if self._mode == "enforce" and self._decisions.cacheable:
             # Claims under new limits may lock other nodes, and would not see these writes.
             for state in {limits.state for limits in project_limits}:
-                revisions.depend_on_limits(session, state)
+                revisions.depend_on_limits(session, state, self._decisions.forget)
+        if not grows_unjudged and self._charge_nodes(session, list(growths.values())):
+            for _ in growths:
+                metrics.count_decision(self._mode, "allowed")
+            return {}
+        if self._mode == "enforce":
+            self._lock_nodes(session, growths.values())
+        used = self._read_usage(ctx, session, list(growths.values()), project_limits)
         usage = _UsageSoFar(
             used, usage_delta.NamedChanges(writes if len(writes) > 1 else ()))
         refusals = {}
@@ -166,7 +189,43 @@ class QuotaGuard(Gate):
                     refusals[position] = refusal
             if len(writes) > 1 and position not in refusals:
                 usage.changes.add(position)
+        if not grows_unjudged:
+            self._set_fullness(session, growths, refusals, used)
         return refusals
+
+    def _charge_nodes(self, session: Session, growths: Collection[_Growth]) -> bool:
+        """Lock the nodes and add the growths to their fullness; return False if it must be read.
+
+        If it turns out not to fit, the session's next statement raises ``TransactionConflict``,
+        and the next attempt reads it.
+        """
+        if any(any(growth.bound.user_deltas.values()) for growth in growths):
+            return False  # what users use is read
+        charges = fullness.add_charges(growth.bound.charges for growth in growths)
+        if charges is None or not self._allowances.take(charges):
+            return False
+        self._nodes.charge_later(
+            session, charges, lambda: self._allowances.forget(charges))
+        return True
+
+    def _set_fullness(
+        self, session: Session, growths: Mapping[int, _Growth], refusals: Collection[int],
+        used: Totals,
+    ) -> None:
+        """Set the fullness of nodes that are locked, below which usage was read.
+
+        :param growths: by the positions of their writes, as ``refusals``.
+        """
+        charges = fullness.add_charges(
+            growth.bound.charges if position not in refusals else _claim_nothing(growth)
+            for position, growth in growths.items())
+        if not charges:
+            return
+        measured = {
+            row_id: Charge(charge.limits, charge.limits.measure(used) + charge.part)
+            for row_id, charge in charges.items()}
+        self._nodes.set_fullness_later(session, measured)
+        self._allowances.grant(measured)
 
     def _lock_nodes(self, session: Session, growths: Iterable[_Growth]) -> None:
         node_ids: dict[str, int] = {}
@@ -222,19 +281,24 @@ class QuotaGuard(Gate):
             for user, amounts_ in growth.users.items() if user in limits.users_limits}
         nodes = {
             node_id for project_id, names in deltas.items()
-            for node_id in self._nodes_to_lock(limits.project_limits[project_id], names)}
+            for node_id in self._nodes_to_lock(
+                limits.project_limits[project_id], names, all_bound=bool(limits.node_limits))}
         nodes |= {project_id for (project_id, _), names in user_deltas.items() if names}
         changes = {
             project_id: {name: sum(amounts_.get(unit, 0) for unit in resources.units(name))
                          for names in deltas.values() for name in names}
             for project_id, amounts_ in growth.changes.items()}
-        bound = [
-            bound for project_id, of_project in deltas.items()
-            for bound in self._decisions.bind(
+        bound = {
+            project_id: self._decisions.bind(
                 limits.project_limits[project_id], of_project,
-                {other: of_other for other, of_other in changes.items() if other != project_id})]
+                {other: of_other for other, of_other in changes.items() if other != project_id})
+            for project_id, of_project in deltas.items()}
         return _BoundGrowth(
-            bound, user_deltas, {node_id: limits.node_ids[node_id] for node_id in nodes})
+            list(itertools.chain.from_iterable(bound.values())), user_deltas,
+            {node_id: limits.node_ids[node_id] for node_id in nodes},
+            fullness.add_charges(
+                _find_charges(limits, project_id, of_project)
+                for project_id, of_project in bound.items()))
 
     def _deltas(self, names: Collection[str], growth: Amounts) -> dict[str, int]:
         """Return how much each resource grows, by name; only resources that grow."""
@@ -374,6 +438,8 @@ class _PreparedLimits(Check):
     :ivar node_ids: {limit node: the id of its row}.
     :ivar rows: of the projects that count against the limits; None: they are too many for one
         statement.
+    :ivar node_limits: {project: {limit node: its limits that bind the project}}; empty: the
+        fullness of nodes is not kept.
     :ivar bound: what the limits bind of growths that were seen: flavors come again.
     """
 
@@ -381,6 +447,7 @@ class _PreparedLimits(Check):
     users_limits: Mapping[_User, Mapping[str, Amount]]
     node_ids: Mapping[str, int]
     rows: ProjectRows | None
+    node_limits: Mapping[str, Mapping[str, NodeLimits]]
     bound: dict[Hashable, _BoundGrowth] = dataclasses.field(default_factory=dict)
 
 
@@ -391,11 +458,13 @@ class _BoundGrowth:
     :ivar deltas: of resources that grow, by project.
     :ivar user_deltas: {user: {resource name: amount}}, of users that have limits.
     :ivar node_ids: {node to lock: the id of its row}.
+    :ivar charges: the parts that it takes of the limits of nodes; None: not known.
     """
 
     deltas: Sequence[BoundDelta]
     user_deltas: Mapping[_User, Mapping[str, int]]
     node_ids: Mapping[str, int]
+    charges: Charges | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -406,3 +475,43 @@ class _Growth:
     limits: _PreparedLimits
     bound: _BoundGrowth
 
+
+class _Reshape(Check):
+    """A reshape is never refused, but may let usage grow."""
+
+
+def _grows_unjudged(check: Check, write: PlannedWrite) -> bool:
+    """Say whether usage grows by which the guard does not decide."""
+    if isinstance(check, _Reshape):
+        return any(change > 0 for change in usage_delta.find_changes(write.plan).values())
+    return usage_delta.grows_unjudged(write.plan)
+
+
+def _find_charges(
+    limits: _PreparedLimits, project_id: str, deltas: Iterable[BoundDelta]
+) -> Charges | None:
+    """Return the parts that the growth of a project takes of the limits of nodes.
+
+    :returns: None: the fullness of nodes does not say how much there is of a resource.
+    """
+    node_limits = limits.node_limits.get(project_id)
+    if node_limits is None:
+        return None
+    charges: dict[int, Charge] = {}
+    for delta in deltas:
+        for binding in delta.bindings:
+            of_node = node_limits.get(binding.node_id)
+            if of_node is None or delta.resource_name not in of_node.names:
+                return None
+            row_id = limits.node_ids[binding.node_id]
+            part = fullness.find_part(delta.amount, binding.limit)
+            if row_id not in charges or charges[row_id].part < part:
+                charges[row_id] = Charge(of_node, part)
+    return charges
+
+
+def _claim_nothing(growth: _Growth) -> Charges | None:
+    """Return the same nodes as the charges of a growth has, without any part of their limits."""
+    charges = growth.bound.charges
+    return None if charges is None else {
+        row_id: Charge(charge.limits, 0) for row_id, charge in charges.items()}

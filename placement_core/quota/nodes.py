@@ -3,20 +3,38 @@
 A transaction that has locked a node's row can decide on the usage below it: every other
 claim that could increase that usage waits. Nodes are locked after the providers and before the
 usage counters, all of a transaction in one statement, in the order of their ids.
+
+The rows have a bound of how full their limits are, too (``fullness``). A transaction adds to it
+what it claims (``charge_later``), or locks the row, whereby the bound is lost, and sets it anew
+once it has read the usage.
 Source: design §4 and §5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import functools
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
 from placement_core import db, metrics
 from placement_core.caches import BoundedCache
 from placement_core.context import Context
-from placement_core.db import Session, TransactionConflict, clock, inserts, lists, row_locks
-from placement_core.quota import tables
+from placement_core.db import (
+    PreparedRead,
+    Session,
+    TransactionConflict,
+    arrays,
+    clock,
+    inserts,
+    lists,
+    row_locks,
+)
+from placement_core.placement import tables as placement_tables
+from placement_core.quota import fullness, tables
+from placement_core.quota.fullness import Charges
 
 _nodes = tables.limit_nodes
 
@@ -26,7 +44,16 @@ _LOCK = (
     sa.update(_nodes)
     .where(row_locks.locked_in_order(_nodes.c.id, sa.and_(
         lists.among(_nodes.c.id, "ids"), lists.among(_nodes.c.node_id, "node_ids"))))
-    .values(revision=_nodes.c.revision + 1, locked_at=clock.now()))
+    # Whoever locks it may let usage grow.
+    .values(revision=_nodes.c.revision + 1, locked_at=clock.now(), fullness=None))
+_FORGET_FULLNESS = (
+    sa.update(_nodes)
+    .where(row_locks.locked_in_order(_nodes.c.id, _nodes.c.fullness.is_not(None)))
+    .values(fullness=None))
+
+#: How many rows one statement charges or sets, where each has parameters of its own.
+_ROWS_AT_ONCE = 50
+_CHARGE: Mapping[str, Any] = {"row": sa.Integer, "part": sa.BigInteger, "basis": sa.String}
 
 #: How long a row that is not locked is kept.
 _KEPT_SECONDS = 86_400
@@ -49,6 +76,16 @@ _REMOVE = sa.delete(_nodes).where(_of_ids, _is_unused)
 #: How many ids are cached.
 _MOST_IDS = 100_000
 
+#: Among ``online_migrations``: that all processes keep the fullness.
+FULLNESS = "limit_fullness"
+_migrations = placement_tables.online_migrations
+_KEPT = PreparedRead(sa.select(_migrations.c.finished).where(_migrations.c.name == FULLNESS))
+_KEEP = (sa.update(_migrations)
+         .where(_migrations.c.name == FULLNESS, _migrations.c.finished == sa.false())
+         .values(finished=True))
+#: How long a process believes that others do not keep it.
+_BELIEVED_SECONDS = 60
+
 
 class LimitNodes:
     """The rows of limit nodes in one database. Thread-safe.
@@ -58,6 +95,8 @@ class LimitNodes:
 
     def __init__(self) -> None:
         self._ids = BoundedCache[str, int](_MOST_IDS)
+        self._keep_fullness = False
+        self._asked_again_at = 0.0
 
     def ensure(self, ctx: Context, node_ids: Collection[str]) -> dict[str, int]:
         """Return the ids of the rows of nodes, and insert missing rows.
@@ -80,6 +119,13 @@ class LimitNodes:
     def forget(self) -> None:
         """Empty the cache: another database was restored in this one's place."""
         self._ids.clear()
+
+    def keep_fullness(self, ctx: Context) -> bool:
+        """Return whether the rows have their fullness: no process leaves it out any more."""
+        if not self._keep_fullness and time.monotonic() >= self._asked_again_at:
+            self._keep_fullness = is_fullness_kept(ctx)
+            self._asked_again_at = time.monotonic() + _BELIEVED_SECONDS
+        return self._keep_fullness
 
     def lock(self, session: Session, ids: Mapping[str, int]) -> None:
         """Lock rows until the commit.
@@ -114,6 +160,63 @@ class LimitNodes:
         session.write_later(_LOCK, {"ids": row_ids, "node_ids": sorted(ids)}, check)
 
 
+    def charge_later(
+        self, session: Session, charges: Charges, refused: Callable[[], None]
+    ) -> None:
+        """Lock rows, and add what is claimed to their fullness, with the next statement.
+
+        :param refused: is called if one of them does not allow it.
+        :raises TransactionConflict: then; the session's next statement may raise it.
+        """
+        def check(asked: int, met: int) -> None:
+            if met != asked:
+                refused()
+                raise TransactionConflict
+
+        for statement, parameters, count in _split(session, charges, _build_charge):
+            session.write_later(statement, parameters, functools.partial(check, count))
+
+    def set_fullness_later(self, session: Session, measured: Charges) -> None:
+        """Set the fullness of rows that the transaction has locked, with its next statement."""
+        for statement, parameters, _ in _split(session, measured, _build_setting):
+            session.write_later(statement, parameters)
+
+    def forget_fullness_later(self, session: Session) -> None:
+        """Have usage read below all nodes again: it grows without any claim against them.
+
+        Call it before ``lock_later`` and ``charge_later``.
+        """
+        session.write_later(_FORGET_FULLNESS, {})
+
+
+@db.retry_writes
+def keep_fullness(ctx: Context, _max_count: int) -> tuple[int, int]:
+    """Have all processes keep the fullness of nodes (an online migration).
+
+    All of them must have a version that knows it: the claims of others would be missing.
+
+    :returns: 1 the first time, twice; then 0.
+    """
+    with db.write(ctx) as session:
+        changed = session.execute(_KEEP).rowcount
+    return changed, changed
+
+
+def is_fullness_kept(ctx: Context) -> bool:
+    """Return whether ``keep_fullness`` was done."""
+    return any(row.finished for row in _KEPT.fetch(ctx))
+
+
+def count_fullness_not_kept(ctx: Context) -> int:
+    """Return 1 if ``keep_fullness`` is to be done, else 0."""
+    return int(not is_fullness_kept(ctx))
+
+
+def declare_fullness_kept(connection: sa.Connection) -> None:
+    """Record that all processes keep the fullness, because the database is new."""
+    connection.execute(_KEEP)
+
+
 def remove_unused(ctx: Context) -> int:
     """Remove the rows that have not been locked for a day; return how many.
 
@@ -139,6 +242,66 @@ def _date_or_remove(ctx: Context, ids: Sequence[int]) -> int:
     with db.write(ctx) as session:
         session.execute(_DATE, {"ids": ids})
         return session.execute(_REMOVE, {"ids": ids}).rowcount
+
+
+_Values: TypeAlias = Mapping[str, sa.ColumnElement[Any]]
+
+
+def _split(
+    session: Session, charges: Charges, build: Callable[[Sequence[_Values]], sa.Update]
+) -> Iterator[tuple[sa.Update, Mapping[str, Any], int]]:
+    """Yield statements for charges, with their parameters and how many rows each is about.
+
+    PostgreSQL takes any number of charges as arrays; the others have none.
+    """
+    rows = [{"row": row_id, "part": charge.part, "basis": charge.limits.basis}
+            for row_id, charge in sorted(charges.items())]
+    in_arrays = session.dialect == "postgresql"
+    at_once = max(len(rows), 1) if in_arrays else _ROWS_AT_ONCE
+    for start in range(0, len(rows), at_once):
+        batch = rows[start:start + at_once]
+        parameters = arrays.columns(batch) if in_arrays else {
+            f"{name}{place}": value for place, row in enumerate(batch)
+            for name, value in row.items()}
+        yield (_build_for_rows(build, None if in_arrays else len(batch)),
+               {**parameters, "ids": [row["row"] for row in batch]}, len(batch))
+
+
+@functools.cache
+def _build_for_rows(
+    build: Callable[[Sequence[_Values]], sa.Update], count: int | None
+) -> sa.Update:
+    """Build a statement for ``count`` rows with parameters of their own; None: for arrays."""
+    if count is None:
+        return build([dict(arrays.rows("charges", _CHARGE).c)])
+    return build([
+        {name: sa.bindparam(f"{name}{place}", type_=type_) for name, type_ in _CHARGE.items()}
+        for place in range(count)])
+
+
+def _build_charge(charges: Sequence[_Values]) -> sa.Update:
+    allowed = sa.or_(*(
+        sa.and_(_nodes.c.id == charge["row"], _nodes.c.fullness_of == charge["basis"],
+                _nodes.c.fullness + charge["part"] <= fullness.FULL)
+        for charge in charges))
+    return (
+        sa.update(_nodes)
+        .where(row_locks.locked_in_order(_nodes.c.id, _of_ids), allowed)
+        .values(fullness=_nodes.c.fullness + _choose(charges, "part"), locked_at=clock.now()))
+
+
+def _build_setting(charges: Sequence[_Values]) -> sa.Update:
+    return (
+        sa.update(_nodes)
+        .where(_of_ids, sa.or_(*(_nodes.c.id == charge["row"] for charge in charges)))
+        .values(fullness=_choose(charges, "part"), fullness_of=_choose(charges, "basis")))
+
+
+def _choose(charges: Sequence[_Values], name: str) -> sa.ColumnElement[Any]:
+    """Build the value for the row that a statement changes."""
+    if len(charges) == 1:
+        return charges[0][name]
+    return sa.case(*((_nodes.c.id == charge["row"], charge[name]) for charge in charges))
 
 
 def _read_ids(connection: sa.Connection, node_ids: Collection[str]) -> dict[str, int]:

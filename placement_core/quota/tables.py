@@ -9,7 +9,8 @@ from placement_core.db.metadata import MYSQL_OPTIONS, metadata, utcnow
 #: A row for each domain or project whose limits bind claims: claims that count against
 #: the same node lock its row, and so wait for each other. Accepting a re-check that the
 #: node binds increments ``accepted``. ``locked_at`` is when it was locked last, or when the
-#: manager found that it had never been.
+#: manager found that it had never been. ``fullness`` is an upper bound, as ``quota.fullness`` has
+#: it; NULL: not known. ``fullness_of`` names the limits that it is about.
 limit_nodes = sa.Table(
     "limit_nodes", metadata,
     sa.Column("id", sa.Integer, primary_key=True, nullable=False),
@@ -17,6 +18,8 @@ limit_nodes = sa.Table(
     sa.Column("revision", sa.BigInteger, nullable=False, default=0, server_default="0"),
     sa.Column("accepted", sa.BigInteger, nullable=False, default=0, server_default="0"),
     sa.Column("locked_at", clock.DEADLINE),
+    sa.Column("fullness", sa.BigInteger),
+    sa.Column("fullness_of", sa.String(32)),
     sa.UniqueConstraint("node_id", name="uniq_limit_nodes0node_id"),
     **MYSQL_OPTIONS,
 )

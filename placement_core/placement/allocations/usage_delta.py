@@ -86,6 +86,14 @@ def find_judged_changes(plan: WritePlan) -> dict[OwnerClass, int]:
     return {key: min(change, raw.get(key, 0)) for key, change in find_changes(plan).items()}
 
 
+def grows_unjudged(plan: WritePlan) -> bool:
+    """Say whether usage grows by which quota does not decide (``find_judged_changes``)."""
+    if not plan.pairs:
+        return False
+    judged = find_judged_changes(plan)
+    return any(change > max(judged[key], 0) for key, change in find_changes(plan).items())
+
+
 def find_changes(plan: WritePlan) -> collections.Counter[OwnerClass]:
     """Return the changes of the usage of users, where moved instances count once."""
     counted = _sum_by_user(plan)

@@ -255,7 +255,7 @@ class TestCommand(testtools.TestCase):
     def test_names_and_order(self) -> None:
         names = list(online.list_migrations(_Parts()))  # type: ignore[arg-type]
         self.assertEqual(
-            ["create_incomplete_consumers", "sum_up_usage_counters",
+            ["create_incomplete_consumers", "sum_up_usage_counters", "keep_fullness_of_limits",
              "populate_queued_for_delete", "populate_user_id", "migrate_compute_nodes"], names)
 
 

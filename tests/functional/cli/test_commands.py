@@ -223,6 +223,13 @@ class TestUpgradeCheck(CommandTestCase):
         self.run_command("db", "online-data-migrations")
         self.assertNotIn("is not summed up yet", self.check(0))
 
+    def test_fullness_that_is_not_kept(self) -> None:
+        self.sync()
+        self.execute("UPDATE online_migrations SET finished = 0 WHERE name = 'limit_fullness'")
+        self.assertIn("How full limits are is not kept yet", self.check(1))
+        self.run_command("db", "online-data-migrations")
+        self.assertNotIn("is not kept yet", self.check(0))
+
     def test_no_schema(self) -> None:
         self.assertIn("Check: Database Schema Result: Failure", self.check(2))
 

@@ -40,8 +40,8 @@ class TestUsageSumsMigration(test_sync.BareTestCase):
         return project_usage.read(self.ctx, ["project"])["project"]["VCPU"]
 
     def finished(self) -> bool:
-        [(_, _, finished)] = self.rows("online_migrations")
-        return bool(finished)
+        finished = {name: finished for name, _, finished in self.rows("online_migrations")}
+        return bool(finished[revision.NAME])
 
     def test_a_new_database_has_them(self) -> None:
         self.assertTrue(self.finished())
@@ -75,4 +75,5 @@ class TestUsageSumsMigration(test_sync.BareTestCase):
         sync.sync(self.settings)
         with sa.create_engine(self.url, poolclass=sa.NullPool).connect() as connection:
             self.assertEqual(0, connection.scalar(
-                sa.text("SELECT position FROM online_migrations")))
+                sa.text("SELECT position FROM online_migrations "
+                        f"WHERE name = '{revision.NAME}'")))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 
+import fixtures
 from oslo_config import cfg
 
 from placement_core import amounts
@@ -75,6 +77,14 @@ class TreeTestCase(claims.ClaimsTestCase):
         return QuotaGuard(
             self.decisions, self.limit_nodes, LimitSource("compute", None), mode,
             owners=self.owners)
+
+    @contextlib.contextmanager
+    def keeping_guard(self) -> Iterator[QuotaGuard]:
+        """Claim through one guard, as a process does, which relies on what it knows."""
+        guard = self.guard()
+        with fixtures.MonkeyPatch(
+                "tests.functional.quota.project_trees.TreeTestCase.guard", lambda *_: guard):
+            yield guard
 
     def take(
         self, project: str, held: Mapping[str, int] | None = None, *,

@@ -23,9 +23,11 @@ from tests.round_trips import RoundTrips
 @databases.on_each_database
 class TestGuard(project_trees.TreeTestCase):
 
-    #: The limit nodes, and the usage below them with the state of limits and catalog; together
-    #: where that can be.
-    round_trips = {"sqlite": 2, "mysql": 1, "postgresql": 1}
+    #: The limit nodes, the usage below them with the state of limits and catalog, and their
+    #: fullness; together where that can be.
+    round_trips = {"sqlite": 3, "mysql": 1, "postgresql": 1}
+    #: The same if their fullness shows that a claim fits.
+    round_trips_by_fullness = {"sqlite": 1, "mysql": 0, "postgresql": 0}
 
     def refused(self, project, held, **options):
         """Claim in vain; return what stood in the way."""
@@ -281,7 +283,12 @@ class TestGuard(project_trees.TreeTestCase):
         return set(locked)
 
     def test_the_topmost_nodes_are_locked(self):
-        """Of each resource that grows: who counts against a lower one waits there, too."""
+        """Of each resource that grows: who counts against a lower one waits there, too.
+
+        The others do not matter unless their fullness is kept.
+        """
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.quota.nodes.LimitNodes.keep_fullness", lambda *_: False))
         self.register(VCPU=100, MEMORY_MB=100, PCPU=100)
         self.limit(self.trunk, VCPU=80)
         self.limit(self.branch, VCPU=70, MEMORY_MB=50)
@@ -325,6 +332,10 @@ class TestGuard(project_trees.TreeTestCase):
             seen=None)
         guarded = trips.of(self.take, self.left, held, seen=None)
         self.assertEqual(self.round_trips[self.kind], guarded - free)
+        with self.keeping_guard():
+            self.take(self.left, held, seen=None)
+            by_fullness = trips.of(self.take, self.left, held, seen=None)
+        self.assertEqual(self.round_trips_by_fullness[self.kind], by_fullness - free)
         one, other = (self.take(self.left, held) for _ in range(2))
         self.assertEqual(
             trips.of(self.claim, {self.host: {"VCPU": 1}}, consumer=one, project=self.left),
@@ -355,7 +366,7 @@ class TestGuardOfLargeTrees(TestGuard):
     """The same by the usage index, which is asked where a tree has many projects."""
 
     #: The limit nodes, what changed (two questions), and the sums.
-    round_trips = {"sqlite": 4, "mysql": 4, "postgresql": 4}
+    round_trips = {"sqlite": 5, "mysql": 4, "postgresql": 4}
 
     def setUp(self):
         super().setUp()

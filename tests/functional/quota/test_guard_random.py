@@ -20,8 +20,6 @@ from placement_core.placement.usage import project_usage, usages
 from placement_core.placement.usage.usage_index import ProjectSet, UsageIndex
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.quota import errors
-from placement_core.quota.guard import QuotaGuard
-from placement_core.quota.limit_sources import LimitSource
 from placement_core.testing import factories
 from placement_plugins.enforcement.tree import Tree
 from tests import databases
@@ -121,6 +119,8 @@ class TestRandomClaims(project_trees.TreeTestCase):
         self.register(**{name.removeprefix("class:"): default
                          for name, default in _DEFAULTS.items()})
         self.processes = [self.made() for _ in range(2)]
+        #: Of the processes; each relies for a while on what it knows.
+        self.guards = {}
         self.index = UsageIndex(self.database)
         # So that many changes at once are not many.
         self.useFixture(fixtures.MonkeyPatch("placement_core.placement.usage.usage_index._FEW", 6))
@@ -213,9 +213,7 @@ class TestRandomClaims(project_trees.TreeTestCase):
             for uuid, (project, user, amounts) in claims.items()]
         refused = set()
         try:
-            allocations.replace(self.context(), writes, [QuotaGuard(
-                self.decisions, self.limit_nodes, LimitSource("compute", None), "enforce",
-                owners=self.owners)], self.owners)
+            allocations.replace(self.context(), writes, [self.guard()], self.owners)
         except errors.QuotaExceeded as refusal:
             refused = {(each.node_id, each.resource_name, each.scope, each.limit, each.used,
                         each.asked) for each in refusal.exceeded_limits}
@@ -223,8 +221,13 @@ class TestRandomClaims(project_trees.TreeTestCase):
             self.oracle.held.update(claims)
         self.assertEqual(expected, refused)
 
+    def guard(self):
+        return self.guards.get(self.decisions) or self.guards.setdefault(
+            self.decisions, super().guard())
+
     def write_many(self, chance):
         """Projects change at once, more than are read one by one; nobody guards it."""
+        self.guards.clear()  # as if the service was restarted, and enforces limits now
         writes = [self.write({self.host: self.amounts(chance)}, consumer=factories.new_uuid(),
                              project=self.someone(chance), user=chance.choice(_USERS))
                   for _ in range(9)]
