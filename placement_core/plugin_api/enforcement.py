@@ -128,7 +128,7 @@ class EnforcementModel(abc.ABC):
         :param limits: the limits that are set for nodes of the lineage.
         :returns: the project's own limit first, then those of its ancestors upwards, without
             unlimited ones. Projects that a limit of the same node binds have the last binding in
-            common, too: claims lock its node only.
+            common, too: claims lock the nodes of their bindings, and are charged to these only.
         """
 
     def judge(

@@ -370,20 +370,9 @@ class Decisions:
                       if unit not in counted and unit != CONSUMERS)
         return names
 
-    def nodes_to_lock(
-        self, limits: ProjectLimits, names: Collection[str], *, all_bound: bool = False
-    ) -> set[str]:
-        """Return the nodes that a claim of some resources locks, which limits of them bind.
-
-        It is the topmost one of each resource. Claims that count against a lower one count against
-        this one, too (see ``EnforcementModel.bindings``), so they wait for each other. In a loop
-        of projects no node is above the others.
-
-        :param all_bound: return the others, too.
-        """
-        in_loop = any(node.id == limits.lineage[0].parent_id for node in limits.lineage)
-        return {binding.node_id for name in names
-                for binding in self.bindings(limits, name)[0 if all_bound or in_loop else -1:]}
+    def nodes_to_lock(self, limits: ProjectLimits, names: Collection[str]) -> set[str]:
+        """Return the nodes that a claim of some resources locks: whose limits bind it."""
+        return {binding.node_id for name in names for binding in self.bindings(limits, name)}
 
     def _get_cache(self, revision: int) -> _RevisionCache:
         if not self.cacheable:

@@ -74,6 +74,8 @@ class QuotaGuard(Gate):
         self._mode = mode
         self._record_grants = record_grants
         self._owners = owners or Owners()
+        # Limits and catalogs of other services have no revision.
+        self._keeps_fullness = mode == "enforce" and not record_grants and decisions.cacheable
         self._allowances = Allowances()
         self.queues_projects = mode == "enforce"
 
@@ -124,23 +126,12 @@ class QuotaGuard(Gate):
         node_limits = {
             project_id: fullness.list_node_limits(decisions, limits)
             for project_id, limits in project_limits.items()
-        } if self._keeps_fullness(ctx) else {}
+        } if self._keeps_fullness else {}
         node_ids = self._nodes.ensure(ctx, {
-            *project_limits, *itertools.chain.from_iterable(node_limits.values()), *(
+            *project_limits, *(
                 node_id for limits in project_limits.values()
-                for node_id in self._nodes_to_lock(limits, limits.effective.defaults))})
+                for node_id in decisions.nodes_to_lock(limits, limits.effective.defaults))})
         return _PreparedLimits(project_limits, users_limits, node_ids, rows, node_limits)
-
-    def _keeps_fullness(self, ctx: Context) -> bool:
-        return (self._mode == "enforce" and not self._record_grants
-                and self._decisions.cacheable and self._nodes.keep_fullness(ctx))
-
-    def _nodes_to_lock(
-        self, limits: ProjectLimits, names: Collection[str], *, all_bound: bool = False
-    ) -> set[str]:
-        # Re-checks that were accepted are counted for each node.
-        return self._decisions.nodes_to_lock(
-            limits, names, all_bound=all_bound or self._record_grants)
 
     def decide(
         self, ctx: Context, checks: Sequence[Check], writes: Sequence[PlannedWrite]
@@ -172,7 +163,7 @@ class QuotaGuard(Gate):
             # Claims under new limits may lock other nodes, and would not see these writes.
             for state in {limits.state for limits in project_limits}:
                 revisions.depend_on_limits(session, state, self._decisions.forget)
-        if not grows_unjudged and self._charge_nodes(session, list(growths.values())):
+        if not grows_unjudged and self._charge_nodes(ctx, session, list(growths.values())):
             for _ in growths:
                 metrics.count_decision(self._mode, "allowed")
             return {}
@@ -190,10 +181,12 @@ class QuotaGuard(Gate):
             if len(writes) > 1 and position not in refusals:
                 usage.changes.add(position)
         if not grows_unjudged:
-            self._set_fullness(session, growths, refusals, used)
+            self._set_fullness(ctx, session, growths, refusals, used)
         return refusals
 
-    def _charge_nodes(self, session: Session, growths: Collection[_Growth]) -> bool:
+    def _charge_nodes(
+        self, ctx: Context, session: Session, growths: Collection[_Growth]
+    ) -> bool:
         """Lock the nodes and add the growths to their fullness; return False if it must be read.
 
         If it turns out not to fit, the session's next statement raises ``TransactionConflict``,
@@ -202,17 +195,20 @@ class QuotaGuard(Gate):
         if any(any(growth.bound.user_deltas.values()) for growth in growths):
             return False  # what users use is read
         charges = fullness.add_charges(growth.bound.charges for growth in growths)
-        if charges is None or not self._allowances.take(charges):
+        if (charges is None or not self._nodes.keep_fullness(ctx)
+                or not self._allowances.take(charges)):
             return False
         self._nodes.charge_later(
             session, charges, lambda: self._allowances.forget(charges))
         return True
 
     def _set_fullness(
-        self, session: Session, growths: Mapping[int, _Growth], refusals: Collection[int],
-        used: Totals,
+        self, ctx: Context, session: Session, growths: Mapping[int, _Growth],
+        refusals: Collection[int], used: Totals,
     ) -> None:
         """Set the fullness of nodes that are locked, below which usage was read.
+
+        Beside processes of versions that do not know it, nobody relies on it.
 
         :param growths: by the positions of their writes, as ``refusals``.
         """
@@ -225,14 +221,15 @@ class QuotaGuard(Gate):
             row_id: Charge(charge.limits, charge.limits.measure(used) + charge.part)
             for row_id, charge in charges.items()}
         self._nodes.set_fullness_later(session, measured)
-        self._allowances.grant(measured)
+        if self._nodes.keep_fullness(ctx):
+            self._allowances.grant(measured)
 
     def _lock_nodes(self, session: Session, growths: Iterable[_Growth]) -> None:
         node_ids: dict[str, int] = {}
         for growth in growths:
             node_ids |= growth.bound.node_ids
         # The ids of rows were derived from limits.
-        self._nodes.lock_later(session, node_ids, self._decisions.forget)
+        self._nodes.lock_to_grow_later(session, node_ids, self._decisions.forget)
 
     def _judge(
         self, ctx: Context, growth: _Growth, usage: _UsageSoFar
@@ -281,8 +278,8 @@ class QuotaGuard(Gate):
             for user, amounts_ in growth.users.items() if user in limits.users_limits}
         nodes = {
             node_id for project_id, names in deltas.items()
-            for node_id in self._nodes_to_lock(
-                limits.project_limits[project_id], names, all_bound=bool(limits.node_limits))}
+            for node_id in self._decisions.nodes_to_lock(
+                limits.project_limits[project_id], names)}
         nodes |= {project_id for (project_id, _), names in user_deltas.items() if names}
         changes = {
             project_id: {name: sum(amounts_.get(unit, 0) for unit in resources.units(name))
@@ -438,8 +435,8 @@ class _PreparedLimits(Check):
     :ivar node_ids: {limit node: the id of its row}.
     :ivar rows: of the projects that count against the limits; None: they are too many for one
         statement.
-    :ivar node_limits: {project: {limit node: its limits that bind the project}}; empty: the
-        fullness of nodes is not kept.
+    :ivar node_limits: {project: {limit node: its limits that bind the project}}; empty: this
+        guard does not keep the fullness of nodes.
     :ivar bound: what the limits bind of growths that were seen: flavors come again.
     """
 
@@ -504,9 +501,12 @@ def _find_charges(
             if of_node is None or delta.resource_name not in of_node.names:
                 return None
             row_id = limits.node_ids[binding.node_id]
-            part = fullness.find_part(delta.amount, binding.limit)
-            if row_id not in charges or charges[row_id].part < part:
-                charges[row_id] = Charge(of_node, part)
+            charge = Charge(of_node, fullness.find_part(delta.amount, binding.limit))
+            earlier = charges.setdefault(row_id, charge)
+            if earlier.limits is not of_node:
+                return None  # two nodes share a row (``LimitNodes``)
+            if earlier.part < charge.part:
+                charges[row_id] = charge
     return charges
 
 

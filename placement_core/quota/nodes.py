@@ -44,8 +44,8 @@ _LOCK = (
     sa.update(_nodes)
     .where(row_locks.locked_in_order(_nodes.c.id, sa.and_(
         lists.among(_nodes.c.id, "ids"), lists.among(_nodes.c.node_id, "node_ids"))))
-    # Whoever locks it may let usage grow.
-    .values(revision=_nodes.c.revision + 1, locked_at=clock.now(), fullness=None))
+    .values(revision=_nodes.c.revision + 1, locked_at=clock.now()))
+_LOCK_TO_GROW = _LOCK.values(fullness=None)
 _FORGET_FULLNESS = (
     sa.update(_nodes)
     .where(row_locks.locked_in_order(_nodes.c.id, _nodes.c.fullness.is_not(None)))
@@ -128,24 +128,31 @@ class LimitNodes:
         return self._keep_fullness
 
     def lock(self, session: Session, ids: Mapping[str, int]) -> None:
-        """Lock rows until the commit.
+        """Lock rows until the commit, for a caller that lets no usage grow.
 
         :param ids: {node: id of its row}, from ``ensure``.
         :raises TransactionConflict: a row is missing, because it was removed as unused, or is
             another node's: another database was restored in this one's place.
         """
-        self.lock_later(session, ids)
+        self._lock_later(session, _LOCK, ids)
         session.flush()
 
-    def lock_later(
-        self, session: Session, ids: Mapping[str, int],
-        forget: Callable[[], None] | None = None,
+    def lock_to_grow_later(
+        self, session: Session, ids: Mapping[str, int], forget: Callable[[], None],
     ) -> None:
         """Do the same together with the session's next statement, which raises the errors.
+
+        Usage may grow below the nodes then: their fullness is unknown, until it is set.
 
         :param forget: is called if a row is missing: what the caller derived from its id is
             stale, too.
         """
+        self._lock_later(session, _LOCK_TO_GROW, ids, forget)
+
+    def _lock_later(
+        self, session: Session, statement: sa.Update, ids: Mapping[str, int],
+        forget: Callable[[], None] | None = None,
+    ) -> None:
         if not ids:
             return
         row_ids = sorted(set(ids.values()))
@@ -157,7 +164,7 @@ class LimitNodes:
                     forget()
                 raise TransactionConflict
 
-        session.write_later(_LOCK, {"ids": row_ids, "node_ids": sorted(ids)}, check)
+        session.write_later(statement, {"ids": row_ids, "node_ids": sorted(ids)}, check)
 
 
     def charge_later(
@@ -184,7 +191,7 @@ class LimitNodes:
     def forget_fullness_later(self, session: Session) -> None:
         """Have usage read below all nodes again: it grows without any claim against them.
 
-        Call it before ``lock_later`` and ``charge_later``.
+        Call it before ``lock_to_grow_later``.
         """
         session.write_later(_FORGET_FULLNESS, {})
 

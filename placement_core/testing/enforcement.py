@@ -122,7 +122,7 @@ class ModelContract(_Mixin):
     def test_who_shares_a_limit_shares_the_topmost(self) -> None:
         """Projects that a limit of the same node binds are bound by the same topmost node.
 
-        A claim locks this one alone, so claims that count against the same limit wait for it.
+        Claims that count against the same limit wait for each other there.
         """
         model = self.make_model()
         for case, tree in self._trees(model):

@@ -6,12 +6,8 @@ import sqlalchemy as sa
 from placement_core.limits import limits
 from placement_core.placement import allocations, inventories, resource_classes, tables
 from placement_core.placement.usage import usages
-from placement_core.plugin_api.catalog import Node
 from placement_core.plugin_api.limits import EffectiveLimits
 from placement_core.quota import errors
-from placement_core.quota.decisions import ProjectLimits
-from placement_core.quota.guard import QuotaGuard
-from placement_core.quota.limit_sources import LimitSource
 from placement_core.quota.nodes import LimitNodes
 from placement_core.testing import factories
 from placement_plugins.enforcement.tree import Tree
@@ -274,49 +270,26 @@ class TestGuard(project_trees.TreeTestCase):
     def locked_by(self, project, held, **options):
         """Return the nodes that a claim locks."""
         locked = []
-        lock = LimitNodes.lock_later
+        lock = LimitNodes.lock_to_grow_later
         with fixtures.MonkeyPatch(
-                "placement_core.quota.nodes.LimitNodes.lock_later",
+                "placement_core.quota.nodes.LimitNodes.lock_to_grow_later",
                 lambda nodes, session, ids, forget: (
                     locked.extend(ids) or lock(nodes, session, ids, forget))):
             self.take(project, held, **options)
         return set(locked)
 
-    def test_the_topmost_nodes_are_locked(self):
-        """Of each resource that grows: who counts against a lower one waits there, too.
-
-        The others do not matter unless their fullness is kept.
-        """
-        self.useFixture(fixtures.MonkeyPatch(
-            "placement_core.quota.nodes.LimitNodes.keep_fullness", lambda *_: False))
+    def test_nodes_are_locked(self):
+        """Those whose limits bind a resource that grows."""
         self.register(VCPU=100, MEMORY_MB=100, PCPU=100)
         self.limit(self.trunk, VCPU=80)
         self.limit(self.branch, VCPU=70, MEMORY_MB=50)
         self.limit_user(self.left, "adam", MEMORY_MB=10)
         both = {"VCPU": 1, "MEMORY_MB": 1}
-        self.assertEqual({self.trunk, self.branch}, self.locked_by(self.right, both))
-        self.assertEqual({self.trunk}, self.locked_by(self.left, {"VCPU": 1}))
+        self.assertEqual({self.trunk, self.branch, self.right}, self.locked_by(self.right, both))
         self.assertEqual({self.right}, self.locked_by(self.right, {"PCPU": 1}))
-        self.assertEqual({self.branch, self.left}, self.locked_by(
-            self.left, {"MEMORY_MB": 1}, user="adam"))
-        with fixtures.MonkeyPatch("tests.functional.quota.project_trees.TreeTestCase.guard",
-                                  lambda *_: self.recording_guard()):
-            self.assertEqual({self.trunk, self.branch, self.right}, self.locked_by(
-                self.right, {"VCPU": 1, "PCPU": 1}))
-
-    def recording_guard(self):
-        return QuotaGuard(
-            self.decisions, self.limit_nodes, LimitSource("compute", None), "enforce",
-            owners=self.owners, record_grants=True)
-
-    def test_none_of_a_loop_is_topmost(self):
-        """Each node of a loop is above the others, so a claim locks all that bind it."""
-        one, two = Node("one", "two"), Node("two", "one")
-        limits_of = {"VCPU": 1}
-        effective = EffectiveLimits({"VCPU": 9}, {"one": limits_of, "two": limits_of})
-        for lineage in ((one, two), (two, one)):
-            self.assertEqual({"one", "two"}, self.decisions.nodes_to_lock(
-                ProjectLimits(lineage, effective, {}, 0), ["VCPU"]))
+        self.assertEqual({self.trunk, self.branch, self.left}, self.locked_by(
+            self.left, {"VCPU": 1}, user="adam"))
+        self.assertEqual({self.branch}, self.locked_by(self.branch, {"MEMORY_MB": 1}))
 
     def test_round_trips(self):
         self.register(VCPU=100, MEMORY_MB=100_000)
