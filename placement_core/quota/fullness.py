@@ -46,15 +46,15 @@ class CountedLimit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeLimits:
-    """The limits of a node that bind a project.
+    """The limits of a node, whoever of its subtree claims.
 
-    :ivar basis: names these limits, their revision and the node: who reads it in a row knows what
+    :ivar basis: names these limits, their revision and the node: who finds it in a row knows what
         the fullness there is that of.
-    :ivar names: of the resources.
+    :ivar bindings: the limits, with the names of their resources.
     """
 
     basis: str
-    names: Collection[str]
+    bindings: Collection[tuple[str, Binding]]
     limits: Sequence[CountedLimit]
 
     def measure(self, usages: Totals) -> int:
@@ -88,22 +88,35 @@ def find_part(amount: int, limit: Amount) -> int:
 
 
 def list_node_limits(decisions: Decisions, limits: ProjectLimits) -> dict[str, NodeLimits]:
-    """Return the limits that bind a project, by their node, of all resources that are guarded."""
-    resources = decisions.resources
-    by_node: dict[str, list[tuple[str, Binding]]] = {}
-    for name in sorted(filter(resources.is_guarded, limits.effective.defaults)):
-        for binding in decisions.bindings(limits, name):
-            by_node.setdefault(binding.node_id, []).append((name, binding))
-    return {
-        node_id: NodeLimits(
-            _name_basis(limits.state, node_id, [
-                (name, binding.scope, binding.limit, *sorted(resources.units(name)))
-                for name, binding in bound]),
-            frozenset(name for name, _ in bound),
-            [CountedLimit(binding.limit, resources.units(name),
-                          limits.counted_projects(binding))
-             for name, binding in bound])
-        for node_id, bound in by_node.items()}
+    """Return the limits of the nodes above a project, and of its own, of guarded resources.
+
+    These are the limits that bind the node itself, so that claims below it find the same.
+    """
+    names = sorted(filter(decisions.resources.is_guarded, limits.effective.defaults))
+    node_limits = {}
+    for depth, node in enumerate(limits.lineage, start=1):
+        bindings = [
+            (name, binding) for name in names
+            for binding in decisions.bindings_of(limits.lineage[:depth], limits.effective, name)
+            if binding.node_id == node.id]
+        if bindings and all(binding.scope == "own" or node.id in limits.subtrees
+                            for _, binding in bindings):
+            node_limits[node.id] = _count_limits(decisions, limits, node.id, bindings)
+    return node_limits
+
+
+def _count_limits(
+    decisions: Decisions, limits: ProjectLimits, node_id: str,
+    bindings: Sequence[tuple[str, Binding]],
+) -> NodeLimits:
+    units = decisions.resources.units
+    return NodeLimits(
+        _name_basis(limits.state, node_id, [
+            (name, binding.scope, binding.limit, *sorted(units(name)))
+            for name, binding in bindings]),
+        frozenset(bindings),
+        [CountedLimit(binding.limit, units(name), limits.counted_projects(binding))
+         for name, binding in bindings])
 
 
 def _name_basis(state: str, node_id: str, limits: Sequence[Sequence[object]]) -> str:

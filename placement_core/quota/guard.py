@@ -435,8 +435,8 @@ class _PreparedLimits(Check):
     :ivar node_ids: {limit node: the id of its row}.
     :ivar rows: of the projects that count against the limits; None: they are too many for one
         statement.
-    :ivar node_limits: {project: {limit node: its limits that bind the project}}; empty: this
-        guard does not keep the fullness of nodes.
+    :ivar node_limits: {project: {limit node above it, or itself: its limits}}; empty: this guard
+        does not keep the fullness of nodes.
     :ivar bound: what the limits bind of growths that were seen: flavors come again.
     """
 
@@ -498,7 +498,7 @@ def _find_charges(
     for delta in deltas:
         for binding in delta.bindings:
             of_node = node_limits.get(binding.node_id)
-            if of_node is None or delta.resource_name not in of_node.names:
+            if of_node is None or (delta.resource_name, binding) not in of_node.bindings:
                 return None
             row_id = limits.node_ids[binding.node_id]
             charge = Charge(of_node, fullness.find_part(delta.amount, binding.limit))

@@ -158,6 +158,7 @@ class TestFullness(FullnessTestCase):
         for _ in range(6):
             self.take(self.trunk, {"VCPU": 1, "MEMORY_MB": 5})
             self.take(self.left, {"VCPU": 1})
+        self.assertLess(self.count_reads(self.trunk), 8)
         self.assertEqual([(self.trunk, 30, 30)],
                          self.refused(self.trunk, {"VCPU": 1, "MEMORY_MB": 1}))
 
