@@ -18,8 +18,6 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-import cachetools
-
 from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.placement.usage.usage_index import ProjectSet
@@ -53,7 +51,7 @@ class NodeLimits:
     :ivar bindings: the limits, with the names of their resources.
     """
 
-    basis: str
+    basis: int
     bindings: Collection[tuple[str, Binding]]
     limits: Sequence[CountedLimit]
 
@@ -119,9 +117,10 @@ def _count_limits(
          for name, binding in bindings])
 
 
-def _name_basis(state: str, node_id: str, limits: Sequence[Sequence[object]]) -> str:
-    named = repr((state, node_id, limits)).encode()
-    return hashlib.blake2b(named, digest_size=16).hexdigest()
+def _name_basis(state: str, node_id: str, limits: Sequence[Sequence[object]]) -> int:
+    """Return a number of 64 bits, with its sign."""
+    named = hashlib.blake2b(repr((state, node_id, limits)).encode(), digest_size=8)
+    return int.from_bytes(named.digest(), signed=True)
 
 
 def add_charges(charges: Iterable[Charges | None]) -> Charges | None:
@@ -152,7 +151,7 @@ class _Allowance:
     :ivar until: by the monotonic clock, in seconds.
     """
 
-    basis: str
+    basis: int
     part: int
     until: float
 
@@ -167,8 +166,7 @@ class Allowances:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         #: {id of the node's row: what may be added}
-        self._allowances: cachetools.LRUCache[int, _Allowance] = (
-            cachetools.LRUCache(_MOST_NODES))
+        self._allowances: dict[int, _Allowance] = {}
 
     def take(self, charges: Charges) -> bool:
         """Take what is to be added to nodes; return False, and take nothing, if one is short."""
@@ -192,6 +190,8 @@ class Allowances:
         """
         until = time.monotonic() + _RELIED_ON_SECONDS
         with self._lock:
+            if len(self._allowances) + len(fullness) > _MOST_NODES:
+                self._allowances.clear()
             for row_id, charge in fullness.items():
                 self._allowances[row_id] = _Allowance(
                     charge.limits.basis, (FULL - charge.part) // 2, until)

@@ -19,7 +19,7 @@ limit_nodes = sa.Table(
     sa.Column("accepted", sa.BigInteger, nullable=False, default=0, server_default="0"),
     sa.Column("locked_at", clock.DEADLINE),
     sa.Column("fullness", sa.BigInteger),
-    sa.Column("fullness_of", sa.String(32)),
+    sa.Column("fullness_of", sa.BigInteger),
     sa.UniqueConstraint("node_id", name="uniq_limit_nodes0node_id"),
     **MYSQL_OPTIONS,
 )

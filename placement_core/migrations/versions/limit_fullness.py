@@ -19,7 +19,7 @@ NAME = "limit_fullness"
 def upgrade() -> None:
     on = operations.Operations(op.get_context())
     steps.add_column(on, "limit_nodes", sa.Column("fullness", sa.BigInteger))
-    steps.add_column(on, "limit_nodes", sa.Column("fullness_of", sa.String(32)))
+    steps.add_column(on, "limit_nodes", sa.Column("fullness_of", sa.BigInteger))
     table = sa.table("online_migrations", *map(sa.column, ("name", "position", "finished")))
     connection = on.get_bind()
     if connection.scalar(sa.select(table.c.name).where(table.c.name == NAME)) is None:

@@ -192,6 +192,22 @@ class TestFullness(FullnessTestCase):
             self.fill(self.left, {"VCPU": 1}, 1)
         self.assertEqual([(self.left, 20, 20)], self.refused(self.left, {"VCPU": 1}))
 
+    def test_an_evacuation_that_ends_in_another_way(self):
+        """What counted once counts twice then; nobody refuses it, and the next claim sees it."""
+        self.register(VCPU=30)
+        held, other = {"VCPU": 10, "MEMORY_MB": 10}, self.provider(VCPU=100, MEMORY_MB=100)
+        consumer = self.take(self.left, held)
+        for on_other_host in (held, {"VCPU": 9, "MEMORY_MB": 10}):
+            self.process = 1
+            self.take(self.left, {"VCPU": 1})
+            self.process = 0
+            allocations.replace(
+                self.ctx, [self.write({self.host: held, other: on_other_host},
+                                      consumer=consumer, project=self.left)],
+                [self.guard()], self.owners)
+        self.process = 1
+        self.assertEqual(9, self.fill(self.left, {"VCPU": 1}, 20))
+
     def test_others_that_lock_a_node(self):
         """Who locks a row by itself may let usage grow."""
         self.register(VCPU=10)
