@@ -19,7 +19,7 @@ import yarl
 from aiohttp import web
 
 from placement_core import errors
-from placement_core.shadow import microversions, rereading, single_use, switching
+from placement_core.shadow import connections, microversions, rereading, switching
 from placement_core.shadow.control import MOST_CHARACTERS
 from placement_core.shadow.errors import BadOption, NotSwitched, WrongMode
 from placement_core.shadow.following import Follower, Passing
@@ -75,14 +75,14 @@ class HTTPService:
     """One side, over HTTP.
 
     Reads share connections. A write has a connection of its own: on one that the server closes at
-    that moment, nobody could tell whether it was carried out (``single_use``).
+    that moment, nobody could tell whether it was carried out (``connections``).
 
     :param keystone_url: where what begins with /v3 is answered; None: by the same.
     """
 
     def __init__(self, url: str, keystone_url: str | None = None) -> None:
-        self._placement = single_use.Origin(url.rstrip("/"))
-        self._keystone = single_use.Origin((keystone_url or url).rstrip("/"))
+        self._placement = connections.Origin(url.rstrip("/"))
+        self._keystone = connections.Origin((keystone_url or url).rstrip("/"))
         # An answer may take as long as the client waits.
         self._readers = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
@@ -95,17 +95,17 @@ class HTTPService:
         await self._readers.close()
 
     @contextlib.contextmanager
-    def connecting(self, request: Request) -> Iterator[single_use.Connection | None]:
+    def connecting(self, request: Request) -> Iterator[connections.Connection | None]:
         """Begin to connect for a write that ``ask`` gets next; yield what it needs for that."""
         if request.is_read:
             yield None
             return
         with contextlib.closing(
-                single_use.Connection(self._find_origin(request))) as connection:
+                connections.Connection(self._find_origin(request))) as connection:
             yield connection
 
     async def ask(
-        self, request: Request, connection: single_use.Connection | None = None
+        self, request: Request, connection: connections.Connection | None = None
     ) -> Answer:
         """Return its answer.
 
@@ -114,9 +114,10 @@ class HTTPService:
         """
         if request.is_read:
             return await self._read(request)
-        return await (connection or single_use.Connection(self._find_origin(request))).ask(request)
+        connection = connection or connections.Connection(self._find_origin(request))
+        return await connection.ask(request)
 
-    def _find_origin(self, request: Request) -> single_use.Origin:
+    def _find_origin(self, request: Request) -> connections.Origin:
         return self._keystone if is_of_keystone(request.target) else self._placement
 
     async def _read(self, request: Request) -> Answer:

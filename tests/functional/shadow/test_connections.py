@@ -23,7 +23,7 @@ import fixtures
 import testtools
 import uvloop
 
-from placement_core.shadow import messages, single_use
+from placement_core.shadow import connections, messages
 from tests import shadows
 
 _VERSIONS = json.dumps({"versions": [
@@ -361,9 +361,9 @@ class TestTLS(testtools.TestCase):
     def send(self, host: str, body: bytes) -> int:
         """Send a write; return the status."""
         async def ask() -> int:
-            origin = single_use.Origin(f"https://{host}:{self.port}")
+            origin = connections.Origin(f"https://{host}:{self.port}")
             request = messages.Request("PUT", "/traits/CUSTOM_A", (), body)
-            return (await single_use.Connection(origin).ask(request)).status
+            return (await connections.Connection(origin).ask(request)).status
 
         return uvloop.run(ask())
 
@@ -400,14 +400,14 @@ class TestNobody(testtools.TestCase):
         addresses = [
             (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))
             for port in (shadows.find_port(), int(upstream.url.rpartition(":")[2]))]
-        origin = single_use.Origin("http://upstream.example")
+        origin = connections.Origin("http://upstream.example")
 
         async def find_addresses() -> list[Any]:
             return addresses
 
         async def ask() -> list[int]:
             request = messages.Request("PUT", "/traits/CUSTOM_A", (), b"")
-            return [(await single_use.Connection(origin).ask(request)).status for _ in range(3)]
+            return [(await connections.Connection(origin).ask(request)).status for _ in range(3)]
 
         self.patch(origin, "find_addresses", find_addresses)
         self.assertEqual([204] * 3, uvloop.run(ask()))
