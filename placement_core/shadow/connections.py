@@ -1,8 +1,10 @@
-"""Connections for one request each: a request is sent once, or not at all.
+"""Connections to the two sides: a write has one of its own, reads share those that are kept.
 
-Clients with kept connections send a request again if the server has closed the connection in
-between, since nobody can tell whether it was carried out. A write that was carried out would be
-refused the second time.
+A server may close a connection that it was to keep at the moment at which a request is sent, and
+nobody can tell then whether that was carried out. A write that was carried out would be refused
+the second time, so a write is sent over a connection that nothing was sent over before, and is
+sent once, or not at all. A read changes nothing: if a kept connection turns out to be closed
+before any byte of an answer came, it is sent a second time, over a new connection.
 """
 
 from __future__ import annotations
@@ -14,31 +16,25 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import aiohappyeyeballs
-import h11
 from aiohappyeyeballs import AddrInfoType
 
-from placement_core.shadow.messages import (
-    Answer,
-    NoAnswer,
-    Request,
-    find_header,
-    omit_hop_by_hop,
-)
+from placement_core.shadow import wire
+from placement_core.shadow.messages import Answer, NoAnswer, Request
 
 _CONNECT_SECONDS = 5.0
 #: For how long the addresses of a name are remembered.
 _ADDRESS_SECONDS = 10.0
-#: The longest head of an answer.
-_HEAD_BYTES = 128 * 1024
+#: A connection that is idle for longer is closed here, before a server closes it: Apache's and
+#: Gunicorn's do so after some seconds.
+_IDLE_SECONDS = 1.0
 #: How much is read at a time, and what every server takes before it answers.
 _PART_BYTES = 64 * 1024
 _PORTS = {"http": 80, "https": 443}
-_CUT_OFF = "the connection was closed before the answer was complete"
 
 #: After how long the next address of a name is tried, beside the first.
 _NEXT_ADDRESS_SECONDS = 0.25
@@ -79,8 +75,56 @@ class Origin:
         return self._addresses
 
 
+class _Stream(Protocol):
+    """What goes over a connection."""
+
+    async def send(self, data: bytes) -> None:
+        """Send something."""
+
+    async def receive(self) -> bytes:
+        """Wait for bytes; none: it was closed."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class _PlainStream:
+    """A socket, without the turns that transports take."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._loop = asyncio.get_running_loop()
+
+    async def send(self, data: bytes) -> None:
+        await self._loop.sock_sendall(self._socket, data)
+
+    async def receive(self) -> bytes:
+        return await self._loop.sock_recv(self._socket, _PART_BYTES)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class _TLSStream:
+    """A socket with TLS."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def receive(self) -> bytes:
+        return await self._reader.read(_PART_BYTES)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
 class Connection:
-    """A connection for one request.
+    """A connection for one request at a time.
 
     If the address is known, connecting begins at once, without waiting for it: so the server
     accepts the connection while the caller prepares the request.
@@ -88,6 +132,8 @@ class Connection:
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
+        self._stream: _Stream | None = None
+        self._idle_read: asyncio.Task[bytes] | None = None
         self._socket: socket.socket | None = None
         self._error = 0
         self._address = origin.find_only_address()
@@ -96,38 +142,101 @@ class Connection:
             self._socket.setblocking(False)
             self._error = self._socket.connect_ex(self._address[4])
 
+    @property
+    def is_open(self) -> bool:
+        """Whether another request can be sent."""
+        return self._stream is not None and (self._idle_read is None or not self._idle_read.done())
+
     def close(self) -> None:
-        """Close it, if nobody has asked anything."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        """Close it."""
+        if self._idle_read is not None:
+            self._idle_read.cancel()
+        for closable in (self._stream, self._socket):
+            if closable is not None:
+                closable.close()
+        self._stream = self._socket = self._idle_read = None
 
-    async def ask(self, request: Request) -> Answer:
-        """Send a request, and return its answer. Nothing else can be sent afterwards.
+    def watch(self, on_end: Callable[[], None]) -> None:
+        """Call ``on_end`` once nothing should be sent any more: it is closed, or something came.
 
+        That something is the answer, if a request was sent before.
+        """
+        assert self._stream is not None
+        self._idle_read = asyncio.ensure_future(_read_idle(self._stream))
+        self._idle_read.add_done_callback(lambda _: on_end())
+
+    async def ask(self, request: Request, *, keep_alive: bool = False) -> Answer:
+        """Send a request, and return its answer.
+
+        :param keep_alive: whether the connection stays open, if the server agrees.
+        :raises StaleConnection: it was used before, and closed before an answer began.
         :raises NoAnswer: there is none; whether it was carried out is not known.
         """
         started = time.perf_counter()
-        http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_BYTES)
+        was_used, is_kept = self._stream is not None, False
         try:
-            data = _spell(http, request, self._origin)
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                connected = await self._connect()
-            if self._origin.tls is None:
-                response, body = await _exchange_plainly(http, connected, data)
-            else:
-                self._socket = None
-                response, body = await _exchange_by_tls(http, connected, data, self._origin)
-        except (OSError, TimeoutError, h11.ProtocolError) as error:
-            raise NoAnswer(f"{self._origin.url}: {error or type(error).__name__}") from error
+            data = wire.render_request(
+                request, prefix=self._origin.prefix, host=self._origin.netloc,
+                keep_alive=keep_alive)
+            stream = self._stream = self._stream or await self._open()
+            answer, is_reusable = await self._exchange(stream, request.method, data, started)
+            is_kept = keep_alive and is_reusable
+        except wire.Unanswered as error:
+            kind = StaleConnection if was_used else NoAnswer
+            raise kind(f"{self._origin.url}: {error}") from error
+        except (OSError, ValueError) as error:
+            raise NoAnswer(f"{self._origin.url}: {_describe(error)}") from error
         finally:
-            self.close()
-        headers = tuple(
-            (name.decode("latin-1"), value.decode("latin-1"))
-            for name, value in response.headers.raw_items())
-        return Answer(
-            response.status_code, bytes(response.reason).decode("latin-1"), headers, body,
-            time.perf_counter() - started)
+            if not is_kept:
+                self.close()
+        return answer
+
+    async def _exchange(
+        self, stream: _Stream, method: str, data: bytes, started: float
+    ) -> tuple[Answer, bool]:
+        """Send a request; return its answer, and whether another one can be sent."""
+        task: asyncio.Task[None] | None = None
+        if len(data) <= _PART_BYTES:
+            # A server takes so much at once. Who refuses it may have answered, too.
+            with contextlib.suppress(ConnectionError):
+                await stream.send(data)
+        else:
+            # The answer may come before the end of the request.
+            task = asyncio.create_task(stream.send(data))
+        try:
+            answer, is_reusable = await wire.read_answer(
+                method, started, lambda: self._receive(stream))
+            return answer, is_reusable and (task is None or task.done())
+        finally:
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    def _receive(self, stream: _Stream) -> Awaitable[bytes]:
+        """Wait for bytes, first by the read that began while the connection was idle."""
+        idle_read, self._idle_read = self._idle_read, None
+        return stream.receive() if idle_read is None else idle_read
+
+    async def _open(self) -> _Stream:
+        """Return the stream, once it is connected.
+
+        :raises ConnectionError: no address can be reached.
+        """
+        try:
+            connected = await self._connect()
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            stream: _Stream = (
+                await self._encrypt(connected) if self._origin.tls else _PlainStream(connected))
+        except OSError as error:
+            raise ConnectionError(f"cannot connect: {_describe(error)}") from error
+        self._socket = None
+        return stream
+
+    async def _encrypt(self, connected: socket.socket) -> _Stream:
+        """Return the stream over a socket, once both sides agree on how to encrypt it."""
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            return _TLSStream(*await asyncio.open_connection(
+                sock=connected, ssl=self._origin.tls, server_hostname=self._origin.host))
 
     async def _connect(self) -> socket.socket:
         """Return a connected socket.
@@ -135,110 +244,98 @@ class Connection:
         :raises OSError: no address can be reached.
         """
         if self._socket is None or self._address is None:
-            self._socket = await aiohappyeyeballs.start_connection(
-                await self._origin.find_addresses(),
-                happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS)
-        elif self._error == errno.EINPROGRESS:
-            # Connecting a second time waits for the first.
-            await asyncio.get_running_loop().sock_connect(self._socket, self._address[4])
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                self._socket = await aiohappyeyeballs.start_connection(
+                    await self._origin.find_addresses(),
+                    happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS)
+            return self._socket
+        if self._error == errno.EINPROGRESS:
+            # Connecting a second time tells how far the first one is.
+            self._error = self._socket.connect_ex(self._address[4])
+        if self._error == errno.EALREADY:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await asyncio.get_running_loop().sock_connect(self._socket, self._address[4])
         elif self._error:
             raise OSError(self._error, os.strerror(self._error))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._socket
 
 
-async def _exchange_plainly(
-    http: h11.Connection, connected: socket.socket, data: bytes
-) -> tuple[h11.Response, bytes]:
-    """Send a request, and return the answer, without the turns that transports take."""
-    loop = asyncio.get_running_loop()
-    sending = loop.sock_sendall(connected, data)
-    return await _exchange(
-        http, sending, lambda: loop.sock_recv(connected, _PART_BYTES),
-        is_small=len(data) <= _PART_BYTES)
+class StaleConnection(NoAnswer):
+    """A connection that was used before was closed before an answer began."""
 
 
-async def _exchange_by_tls(
-    http: h11.Connection, connected: socket.socket, data: bytes, origin: Origin
-) -> tuple[h11.Response, bytes]:
-    """Send a request, and return the answer."""
-    async with asyncio.timeout(_CONNECT_SECONDS):
-        reader, writer = await asyncio.open_connection(
-            sock=connected, ssl=origin.tls, server_hostname=origin.host)
-    try:
-        writer.write(data)
-        return await _exchange(
-            http, writer.drain(), lambda: reader.read(_PART_BYTES),
-            is_small=len(data) <= _PART_BYTES)
-    finally:
-        writer.close()
+class Connections:
+    """The connections to one server."""
 
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._idle: dict[Connection, asyncio.TimerHandle] = {}
 
-async def _exchange(
-    http: h11.Connection, sending: Coroutine[Any, Any, None],
-    receive: Callable[[], Awaitable[bytes]], *, is_small: bool,
-) -> tuple[h11.Response, bytes]:
-    """Wait until a request is sent; return the answer.
+    def close(self) -> None:
+        """Close those that nobody uses."""
+        for connection in list(self._idle):
+            self._drop(connection)
 
-    :param is_small: whether the server takes it at once, also if it refuses it.
-    """
-    task: asyncio.Task[None] | None = None
-    if is_small:
-        # Who refuses it may have answered, too.
-        with contextlib.suppress(ConnectionError):
-            await sending
-    else:
-        # The answer may come before the end of the request.
-        task = asyncio.create_task(sending)
-    try:
-        return await _receive(http, receive)
-    finally:
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-
-async def _receive(
-    http: h11.Connection, receive: Callable[[], Awaitable[bytes]]
-) -> tuple[h11.Response, bytes]:
-    """Return the answer.
-
-    :raises ConnectionError: there is none.
-    """
-    response: h11.Response | None = None
-    body = bytearray()
-    data = b""
-    while True:
+    @contextlib.contextmanager
+    def connecting(self, request: Request) -> Iterator[Connection]:
+        """Begin to connect for a request that ``ask`` gets next; yield what it needs for that."""
+        connection = self._take(request)
         try:
-            event = http.next_event()
-        except h11.RemoteProtocolError as error:
-            if data:
-                raise
-            raise ConnectionError(_CUT_OFF) from error
-        if event is h11.NEED_DATA:
-            data = await receive()
-            http.receive_data(data)
-        elif isinstance(event, h11.Response):
-            response = event
-        elif isinstance(event, h11.Data):
-            body += event.data
-        elif isinstance(event, h11.EndOfMessage):
-            assert response is not None
-            return response, bytes(body)
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+
+    async def ask(self, request: Request, connection: Connection | None = None) -> Answer:
+        """Send a request, and return its answer: a write once, a read twice if it has to be.
+
+        :param connection: the one that ``connecting`` yields for it.
+        :raises NoAnswer: there is none.
+        """
+        connection = connection or self._take(request)
+        if not request.is_read:
+            return await connection.ask(request)
+        try:
+            answer = await connection.ask(request, keep_alive=True)
+        except StaleConnection:
+            connection = Connection(self._origin)
+            answer = await connection.ask(request, keep_alive=True)
+        if connection.is_open:
+            self._keep(connection)
+        return answer
+
+    def _take(self, request: Request) -> Connection:
+        """Return an idle connection for a read, if there is one, or a new one."""
+        while request.is_read and self._idle:
+            connection, timer = self._idle.popitem()
+            timer.cancel()
+            if connection.is_open:
+                return connection
+            connection.close()
+        return Connection(self._origin)
+
+    def _keep(self, connection: Connection) -> None:
+        """Keep a connection for the next read that comes soon."""
+        self._idle[connection] = asyncio.get_running_loop().call_later(
+            _IDLE_SECONDS, self._drop, connection)
+        connection.watch(lambda: self._drop(connection))
+
+    def _drop(self, connection: Connection) -> None:
+        """Close a connection, if nobody has taken it."""
+        timer = self._idle.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+            connection.close()
 
 
-def _spell(http: h11.Connection, request: Request, origin: Origin) -> bytes:
-    """Return the bytes of a request.
+async def _read_idle(stream: _Stream) -> bytes:
+    """Wait for bytes; none: it was closed, or reset."""
+    try:
+        return await stream.receive()
+    except OSError:
+        return b""
 
-    :raises h11.LocalProtocolError: HTTP has no such request.
-    """
-    headers = omit_hop_by_hop(request.headers, "content-length")
-    if find_header(headers, "host") is None:
-        headers = (("Host", origin.netloc), *headers)
-    parts = [
-        http.send(h11.Request(
-            method=request.method, target=(origin.prefix + request.target).encode(), headers=[
-                *((name.encode("latin-1"), value.encode("latin-1")) for name, value in headers),
-                (b"Content-Length", b"%d" % len(request.body)), (b"Connection", b"close")])),
-        http.send(h11.Data(request.body)), http.send(h11.EndOfMessage())]
-    return b"".join(part for part in parts if part)
+
+def _describe(error: Exception) -> str:
+    """Return what happened; not every error has a text."""
+    return str(error) or type(error).__name__

@@ -10,12 +10,9 @@ import logging
 import os
 import pathlib
 import signal
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
-import aiohttp
 import uvloop
-import yarl
 from aiohttp import web
 
 from placement_core import errors
@@ -37,12 +34,8 @@ from placement_core.shadow.touched import is_followed, is_of_keystone
 
 LOG = logging.getLogger(__name__)
 
-_CONNECT_SECONDS = 5.0
 #: For how long what waits is applied when the proxy ends.
 _DRAIN_SECONDS = 60.0
-#: A connection that is idle for longer is closed here, before a server closes it: Apache's and
-#: Gunicorn's do so after some seconds, and what is sent just then is lost.
-_IDLE_SECONDS = 1.0
 _UNREACHABLE = "shadow.unreachable"
 #: The longest line of a head: queries for candidates are long.
 _LINE_BYTES = 128 * 1024
@@ -74,70 +67,37 @@ class Settings:
 class HTTPService:
     """One side, over HTTP.
 
-    Reads share connections. A write has a connection of its own: on one that the server closes at
-    that moment, nobody could tell whether it was carried out (``connections``).
-
     :param keystone_url: where what begins with /v3 is answered; None: by the same.
     """
 
     def __init__(self, url: str, keystone_url: str | None = None) -> None:
-        self._placement = connections.Origin(url.rstrip("/"))
-        self._keystone = connections.Origin((keystone_url or url).rstrip("/"))
-        # An answer may take as long as the client waits.
-        self._readers = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-            auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"))
+        self._placement, self._keystone = (
+            connections.Connections(connections.Origin(origin.rstrip("/")))
+            for origin in (url, keystone_url or url))
 
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._readers.close()
+    def close(self) -> None:
+        """Close all connections that nobody uses."""
+        self._placement.close()
+        self._keystone.close()
 
-    @contextlib.contextmanager
-    def connecting(self, request: Request) -> Iterator[connections.Connection | None]:
-        """Begin to connect for a write that ``ask`` gets next; yield what it needs for that."""
-        if request.is_read:
-            yield None
-            return
-        with contextlib.closing(
-                connections.Connection(self._find_origin(request))) as connection:
-            yield connection
+    def connecting(
+        self, request: Request
+    ) -> contextlib.AbstractContextManager[connections.Connection]:
+        """Begin to connect for a request that ``ask`` gets next; yield what it needs for that."""
+        return self._find_server(request).connecting(request)
 
     async def ask(
         self, request: Request, connection: connections.Connection | None = None
     ) -> Answer:
-        """Return its answer.
+        """Return its answer, which may take as long as the client waits.
 
-        :param connection: the one that ``connecting`` yields for a write.
+        :param connection: the one that ``connecting`` yields for it.
         :raises NoAnswer: there is none.
         """
-        if request.is_read:
-            return await self._read(request)
-        connection = connection or connections.Connection(self._find_origin(request))
-        return await connection.ask(request)
+        return await self._find_server(request).ask(request, connection)
 
-    def _find_origin(self, request: Request) -> connections.Origin:
+    def _find_server(self, request: Request) -> connections.Connections:
         return self._keystone if is_of_keystone(request.target) else self._placement
-
-    async def _read(self, request: Request) -> Answer:
-        url = self._find_origin(request).url
-        started = time.perf_counter()
-        try:
-            async with self._readers.request(
-                request.method, yarl.URL(url + request.target, encoded=True),
-                headers=omit_hop_by_hop(request.headers, "content-length"),
-                data=request.body or None, allow_redirects=False,
-            ) as response:
-                body = await response.read()
-                headers = tuple(
-                    (name.decode("latin-1"), value.decode("latin-1"))
-                    for name, value in response.raw_headers)
-                return Answer(
-                    response.status, response.reason or "", headers, body,
-                    time.perf_counter() - started)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise NoAnswer(f"{url}: {error or type(error).__name__}") from error
 
 
 class _Passed(web.Response):
@@ -306,7 +266,7 @@ async def serve(settings: Settings, say: Callable[[str], None]) -> AsyncIterator
                 url, settings.keystone_url if side is Side.UPSTREAM else None)
             for side, url in settings.urls.items()}
         for service in services.values():
-            stack.push_async_callback(service.close)
+            stack.callback(service.close)
         version = state.version
         if version is None:
             # Later starts do without it: one side may be away just then.
