@@ -1,4 +1,4 @@
-"""Messages as bytes: httptools reads answers, and this writes requests."""
+"""Messages as bytes: httptools reads those of servers, and this writes those that pass."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ _CUT_OFF = "the connection was closed before the answer was complete"
 #: What would end a line of a head, and what would end a target.
 _LINE_END = re.compile(r"[\0\r\n]")
 _TARGET_END = re.compile(r"[\0-\x20\x7f]")
+#: Statuses of answers that never have a body.
+_WITHOUT_BODY = frozenset({204, 304})
 
 
 class Unanswered(ConnectionError):
@@ -171,9 +173,29 @@ def render_request(request: Request, *, prefix: str, host: str, keep_alive: bool
     target = prefix + request.target
     if _TARGET_END.search(target):
         raise ValueError(f"HTTP has no target {target!r}")
-    line = b"%b %b HTTP/1.1" % (
-        request.method.encode("latin-1"), target.encode("utf-8", "surrogateescape"))
-    return _render(line, headers, request.body)
+    return _render(f"{request.method} {target} HTTP/1.1".encode(), headers, request.body)
+
+
+def render_answer(
+    answer: Answer, *, method: str, version: tuple[int, int], keep_alive: bool
+) -> bytes:
+    """Return the bytes of an answer, as it was but for what is about one connection.
+
+    :param method: of the request.
+    :param version: the client's of HTTP.
+    :param keep_alive: whether the client's connection stays open.
+    """
+    headers = omit_hop_by_hop(answer.headers)
+    has_body = method != "HEAD" and answer.status not in _WITHOUT_BODY
+    if has_body and find_header(headers, "content-length") is None:
+        # It came in chunks; it is sent in one piece.
+        headers = (*headers, ("Content-Length", str(len(answer.body))))
+    if keep_alive and version < (1, 1):
+        headers = (*headers, ("Connection", "keep-alive"))
+    elif not keep_alive and version >= (1, 1):
+        headers = (*headers, ("Connection", "close"))
+    line = f"HTTP/{version[0]}.{version[1]} {answer.status} {answer.reason}"
+    return _render(line.encode("latin-1"), headers, answer.body)
 
 
 def _render(line: bytes, headers: Headers, body: bytes) -> bytes:

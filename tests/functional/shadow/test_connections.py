@@ -6,6 +6,7 @@ Reads share connections, so they may reach it twice, and are answered all the sa
 from __future__ import annotations
 
 import contextlib
+import gzip
 import http.client
 import http.server
 import json
@@ -19,7 +20,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import fixtures
@@ -113,6 +114,7 @@ class Server(fixtures.Fixture):
     :ivar url: where it is.
     :ivar arrived: how often each write came, by its path; also in part.
     :ivar reads: how often each read came, by its path.
+    :ivar received: the last write that came whole: its head and its body.
     :ivar connections: how many there were.
     :ivar open_connections: those that are.
     :ivar handle: what it does with a write that came whole.
@@ -126,6 +128,7 @@ class Server(fixtures.Fixture):
         super().__init__()
         self.arrived: Counter[str] = Counter()
         self.reads: Counter[str] = Counter()
+        self.received = (b"", b"")
         self.connections = 0
         self.handle: Handle = answer_and_go_on
         self.handle_read: Handle = answer_read
@@ -194,6 +197,7 @@ class Server(fixtures.Fixture):
         if method in messages.READS:
             self.reads[path] += 1
             return self.handle_read(connection)
+        self.received = head, body
         self.arrived[path] += 1
         return self.handle(connection)
 
@@ -213,12 +217,15 @@ class ConnectionsTestCase(testtools.TestCase):
             "allocations": {}, "consumer_generation": None})
         return path, status, document
 
-    def send(self, method: str, target: str, **headers: str) -> http.client.HTTPResponse:
-        """Send a request without a body; return the answer."""
+    def send(
+        self, method: str, target: str, body: bytes | Iterable[bytes] | None = None,
+        **headers: str,
+    ) -> http.client.HTTPResponse:
+        """Send a request; return the answer."""
         connection = http.client.HTTPConnection(
             self.proxy.url.removeprefix("http://"), timeout=_SECONDS)
         self.addCleanup(connection.close)
-        connection.request(method, target, headers=headers)
+        connection.request(method, target, body, headers)
         return connection.getresponse()
 
 
@@ -375,6 +382,40 @@ class TestReads(ConnectionsTestCase):
             self.assertEqual(200, self.read()[1])
             path, status, _ = self.write()
             self.assertEqual((204, 1), (status, self.upstream.arrived[path]))
+
+
+class TestRequests(ConnectionsTestCase):
+    def test_a_compressed_body(self) -> None:
+        """It passes as it is."""
+        body = gzip.compress(b"{}")
+        self.send("PUT", "/traits/CUSTOM_A", body, **{"Content-Encoding": "gzip"})
+        self.assertEqual(body, self.upstream.received[1])
+
+    def test_in_chunks(self) -> None:
+        self.send("PUT", "/traits/CUSTOM_A", iter([b"{", b"}"]))
+        self.assertEqual(b"{}", self.upstream.received[1])
+
+    def test_a_client_that_waits_to_be_told(self) -> None:
+        address = self.proxy.url.removeprefix("http://").split(":")
+        with socket.create_connection((address[0], int(address[1])), _SECONDS) as client:
+            client.sendall(b"PUT /traits/CUSTOM_A HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n"
+                           b"Expect: 100-continue\r\n\r\n")
+            self.assertEqual(b"HTTP/1.1 100 Continue\r\n\r\n", client.recv(25))
+            client.sendall(b"{}")
+            self.assertEqual(_NO_CONTENT, client.recv(1000))
+        self.assertEqual(b"{}", self.upstream.received[1])
+        self.assertNotIn(b"expect", self.upstream.received[0].lower())
+
+    def test_one_after_the_other_without_waiting(self) -> None:
+        address = self.proxy.url.removeprefix("http://").split(":")
+        requests = [b"PUT /traits/CUSTOM_%d HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
+                    % number for number in range(3)]
+        with socket.create_connection((address[0], int(address[1])), _SECONDS) as client:
+            client.sendall(b"".join(requests))
+            answers = b""
+            while len(answers) < 3 * len(_NO_CONTENT) and (part := client.recv(1000)):
+                answers += part
+        self.assertEqual(_NO_CONTENT * 3, answers)
 
 
 class TestAnswers(ConnectionsTestCase):

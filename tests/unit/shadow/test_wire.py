@@ -138,3 +138,42 @@ class TestRenderRequest(testtools.TestCase):
             self.assertRaises(ValueError, self.render, target=target)
         for header in (("X", "1\r\nY: 2"), ("X", "1\n"), ("X\r\n", "1"), ("X", "\0")):
             self.assertRaises(ValueError, self.render, headers=(header,))
+
+
+class TestRenderAnswer(testtools.TestCase):
+    def render(
+        self, headers: Headers = (), body: bytes = b"", *, status: int = 200, method: str = "GET",
+        version: tuple[int, int] = (1, 1), keep_alive: bool = True,
+    ) -> list[bytes]:
+        """Return the lines of an answer."""
+        return wire.render_answer(
+            Answer(status, "So it is", headers, body), method=method, version=version,
+            keep_alive=keep_alive).split(b"\r\n")
+
+    def test_nothing_is_added(self) -> None:
+        self.assertEqual(
+            [b"HTTP/1.1 200 So it is", b"x-A: 1", b"X-a: 2", b"content-length: 2", b"", b"{}"],
+            self.render((("x-A", "1"), ("X-a", "2"), ("content-length", "2")), b"{}"))
+
+    def test_that_came_in_chunks(self) -> None:
+        self.assertEqual(
+            [b"Content-Length: 2"],
+            self.render((("Transfer-Encoding", "chunked"),), b"{}")[1:-2])
+
+    def test_without_a_body(self) -> None:
+        """The length that GET would have is not known."""
+        self.assertEqual([], self.render(method="HEAD")[1:-2])
+        self.assertEqual([], self.render(status=204)[1:-2])
+        self.assertEqual([], self.render(status=304)[1:-2])
+
+    def test_the_connection_of_the_client(self) -> None:
+        for version, keep_alive, line, headers in (
+            ((1, 1), True, b"HTTP/1.1", []),
+            ((1, 1), False, b"HTTP/1.1", [b"Connection: close"]),
+            ((1, 0), True, b"HTTP/1.0", [b"Connection: keep-alive"]),
+            ((1, 0), False, b"HTTP/1.0", []),
+        ):
+            lines = self.render(
+                (("Connection", "X-Of-Upstream"), ("X-Of-Upstream", "1")), status=204,
+                version=version, keep_alive=keep_alive)
+            self.assertEqual((line, headers), (lines[0].split()[0], lines[1:-2]))
