@@ -10,42 +10,29 @@ import logging
 import os
 import pathlib
 import signal
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-import aiohttp
 import uvloop
-import yarl
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from placement_core import errors
-from placement_core.shadow import microversions, rereading, single_use, switching
+from placement_core.shadow import connections, microversions, rereading, switching, wire
 from placement_core.shadow.control import MOST_CHARACTERS
 from placement_core.shadow.errors import BadOption, NotSwitched, WrongMode
 from placement_core.shadow.following import Follower, Passing
-from placement_core.shadow.messages import (
-    Answer,
-    Headers,
-    NoAnswer,
-    Request,
-    find_header,
-    omit_hop_by_hop,
-)
+from placement_core.shadow.messages import Answer, Headers, NoAnswer, Request
 from placement_core.shadow.modes import Side
 from placement_core.shadow.state import State
 from placement_core.shadow.touched import is_followed, is_of_keystone
 
 LOG = logging.getLogger(__name__)
 
-_CONNECT_SECONDS = 5.0
 #: For how long what waits is applied when the proxy ends.
 _DRAIN_SECONDS = 60.0
-#: A connection that is idle for longer is closed here, before a server closes it: Apache's and
-#: Gunicorn's do so after some seconds, and what is sent just then is lost.
-_IDLE_SECONDS = 1.0
 _UNREACHABLE = "shadow.unreachable"
 #: The longest line of a head: queries for candidates are long.
 _LINE_BYTES = 128 * 1024
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,77 +61,61 @@ class Settings:
 class HTTPService:
     """One side, over HTTP.
 
-    Reads share connections. A write has a connection of its own: on one that the server closes at
-    that moment, nobody could tell whether it was carried out (``single_use``).
-
     :param keystone_url: where what begins with /v3 is answered; None: by the same.
     """
 
     def __init__(self, url: str, keystone_url: str | None = None) -> None:
-        self._placement = single_use.Origin(url.rstrip("/"))
-        self._keystone = single_use.Origin((keystone_url or url).rstrip("/"))
-        # An answer may take as long as the client waits.
-        self._readers = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-            auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"))
+        self._placement, self._keystone = (
+            connections.Connections(connections.Origin(origin.rstrip("/")))
+            for origin in (url, keystone_url or url))
 
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._readers.close()
+    def close(self) -> None:
+        """Close all connections that nobody uses."""
+        self._placement.close()
+        self._keystone.close()
 
-    @contextlib.contextmanager
-    def connecting(self, request: Request) -> Iterator[single_use.Connection | None]:
-        """Begin to connect for a write that ``ask`` gets next; yield what it needs for that."""
-        if request.is_read:
-            yield None
-            return
-        with contextlib.closing(
-                single_use.Connection(self._find_origin(request))) as connection:
-            yield connection
+    def connecting(
+        self, request: Request
+    ) -> contextlib.AbstractContextManager[connections.Connection]:
+        """Begin to connect for a request that ``ask`` gets next; yield what it needs for that."""
+        return self._find_server(request).connecting(request)
 
     async def ask(
-        self, request: Request, connection: single_use.Connection | None = None
+        self, request: Request, connection: connections.Connection | None = None
     ) -> Answer:
-        """Return its answer.
+        """Return its answer, which may take as long as the client waits.
 
-        :param connection: the one that ``connecting`` yields for a write.
+        :param connection: the one that ``connecting`` yields for it.
         :raises NoAnswer: there is none.
         """
-        if request.is_read:
-            return await self._read(request)
-        return await (connection or single_use.Connection(self._find_origin(request))).ask(request)
+        return await self._find_server(request).ask(request, connection)
 
-    def _find_origin(self, request: Request) -> single_use.Origin:
+    def _find_server(self, request: Request) -> connections.Connections:
         return self._keystone if is_of_keystone(request.target) else self._placement
 
-    async def _read(self, request: Request) -> Answer:
-        url = self._find_origin(request).url
-        started = time.perf_counter()
-        try:
-            async with self._readers.request(
-                request.method, yarl.URL(url + request.target, encoded=True),
-                headers=omit_hop_by_hop(request.headers, "content-length"),
-                data=request.body or None, allow_redirects=False,
-            ) as response:
-                body = await response.read()
-                headers = tuple(
-                    (name.decode("latin-1"), value.decode("latin-1"))
-                    for name, value in response.raw_headers)
-                return Answer(
-                    response.status, response.reason or "", headers, body,
-                    time.perf_counter() - started)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise NoAnswer(f"{url}: {error or type(error).__name__}") from error
 
-
-class _Passed(web.Response):
-    """An answer of a side, as it is."""
+class _Passed(web.StreamResponse):
+    """An answer of a side, as it is: aiohttp adds nothing to it, and takes nothing away."""
 
     def __init__(self, answer: Answer) -> None:
-        super().__init__(status=answer.status, reason=answer.reason, body=answer.body)
-        self.answer = answer
+        super().__init__(status=answer.status, reason=answer.reason)
+        self._answer = answer
+        self._is_kept = False
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the client's connection stays open."""
+        return self._is_kept
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        """Send it."""
+        self._is_kept = request.keep_alive
+        await request.writer.write(wire.render_answer(
+            self._answer, method=request.method, version=request.version,
+            keep_alive=self._is_kept))
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Do nothing: it was sent in one piece."""
 
 
 class Proxy:
@@ -164,17 +135,13 @@ class Proxy:
         self._follower = follower
         self._gate = gate
 
-    def make_app(self) -> web.Application:
-        """Return the application."""
-        # What a client sends is for the side that answers to bound.
-        app = web.Application(client_max_size=0)
-        app.router.add_route("*", "/{path:.*}", self.handle)
-        app.on_response_prepare.append(_restore_headers)
-        return app
-
-    async def handle(self, web_request: web.Request) -> web.StreamResponse:
+    async def handle(self, web_request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request as the side does that answers now."""
-        body = await web_request.read()
+        if (web_request.version >= HttpVersion11
+                and web_request.headers.get("Expect", "").lower() == "100-continue"):
+            await web_request.writer.write(_CONTINUE)
+        # What a client sends is for the side that answers to bound.
+        body = await web_request.content.read()
         headers = tuple(
             (name.decode("latin-1"), value.decode("latin-1"))
             for name, value in web_request.raw_headers)
@@ -305,7 +272,7 @@ async def serve(settings: Settings, say: Callable[[str], None]) -> AsyncIterator
                 url, settings.keystone_url if side is Side.UPSTREAM else None)
             for side, url in settings.urls.items()}
         for service in services.values():
-            stack.push_async_callback(service.close)
+            stack.callback(service.close)
         version = state.version
         if version is None:
             # Later starts do without it: one side may be away just then.
@@ -324,7 +291,7 @@ async def serve(settings: Settings, say: Callable[[str], None]) -> AsyncIterator
         stack.callback(background.cancel)
         proxy = Proxy(services, state, follower, gate, has_limits=has_limits)
         await stack.enter_async_context(
-            _serve(proxy.make_app(), settings.host, settings.port))
+            _serve(proxy.handle, settings.host, settings.port))
         say(f"placement-core shadows on http://{settings.host}:{settings.port}, before "
             f"{settings.urls[Side.UPSTREAM]} and {settings.urls[Side.OURS]}; "
             f"{state.mode.describe()}")
@@ -355,10 +322,13 @@ async def _find_version(
 
 
 @contextlib.asynccontextmanager
-async def _serve(app: web.Application, host: str, port: int) -> AsyncIterator[None]:
+async def _serve(
+    handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], host: str, port: int
+) -> AsyncIterator[None]:
     """Answer clients."""
-    runner = web.AppRunner(
-        app, access_log=None, max_line_size=_LINE_BYTES, max_field_size=_LINE_BYTES)
+    runner = web.ServerRunner(web.Server(
+        handle, access_log=None, auto_decompress=False, max_line_size=_LINE_BYTES,
+        max_field_size=_LINE_BYTES))
     await runner.setup()
     try:
         try:
@@ -389,23 +359,6 @@ async def _serve_control(app: web.Application, path: pathlib.Path) -> AsyncItera
     finally:
         await runner.cleanup()
         path.unlink(missing_ok=True)
-
-
-async def _restore_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    """Give a response the headers of the answer that it stands for, and no others."""
-    if not isinstance(response, _Passed):
-        return
-    answer = response.answer
-    connection = response.headers.get("Connection")
-    length = response.headers.get("Content-Length")
-    response.headers.clear()
-    for name, value in omit_hop_by_hop(answer.headers):
-        response.headers.add(name, value)
-    if length is not None and find_header(answer.headers, "content-length") is None:
-        # It came in chunks; it is sent in one piece.
-        response.headers["Content-Length"] = length
-    if connection is not None:
-        response.headers["Connection"] = connection
 
 
 def _refuse(error: NoAnswer) -> Answer:

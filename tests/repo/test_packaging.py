@@ -14,8 +14,8 @@ from tests import base
 ROOT = pathlib.Path(__file__).parents[2]
 
 #: Imported where a database, a driver or an option needs it: an extra has it.
-_IN_EXTRAS = {"aiohappyeyeballs", "aiohttp", "h11", "jinja2", "markupsafe", "openstack",
-              "opentelemetry", "psycopg", "pymysql", "uvloop", "yarl"}
+_IN_EXTRAS = {"aiohappyeyeballs", "aiohttp", "httptools", "jinja2", "markupsafe", "openstack",
+              "opentelemetry", "psycopg", "pymysql", "uvloop"}
 
 
 class TestPackaging(base.TestCase):

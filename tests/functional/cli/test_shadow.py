@@ -51,7 +51,7 @@ class TestServe(ShadowCommandTestCase):
             ({"state": str(self.folder / "no" / "state")}, "No such file or directory"),
             ({"state": str(text)}, "file is not a database"),
             ({"control": "/" + "x" * 120}, "expected at most 107 characters"),
-            ({}, f"--upstream {_NOWHERE}: {_NOWHERE}: Cannot connect to host"),
+            ({}, f"--upstream {_NOWHERE}: {_NOWHERE}: cannot connect: "),
         ):
             code, said, complaint = self.serve(**options)
             self.assertNotEqual(0, code, options)

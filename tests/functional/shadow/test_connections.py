@@ -1,8 +1,12 @@
-"""A server that closes connections at the worst moments: each write reaches it once."""
+"""A server that closes connections at the worst moments: each write reaches it once.
+
+Reads share connections, so they may reach it twice, and are answered all the same.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import http.client
 import http.server
 import json
@@ -16,22 +20,24 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import fixtures
 import testtools
 import uvloop
 
-from placement_core.shadow import messages, single_use
+from placement_core.shadow import connections, messages
 from tests import shadows
 
 _VERSIONS = json.dumps({"versions": [
     {"id": "v1.0", "max_version": "1.39", "min_version": "1.0"}]}).encode()
 _NO_CONTENT = b"HTTP/1.1 204 No Content\r\nX-Marked: yes\r\n\r\n"
+_EMPTY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 _SECONDS = 30
 
-#: What a server does with a write that came whole; returns whether it goes on with the connection.
+#: What a server does with a request that came whole; returns whether it goes on with the
+#: connection.
 Handle = Callable[[socket.socket], bool]
 
 
@@ -83,13 +89,36 @@ def reset_in_head(connection: socket.socket) -> bool:
     return reset(connection)
 
 
+def answer_read(connection: socket.socket) -> bool:
+    """Answer with an empty document."""
+    connection.sendall(_EMPTY)
+    return True
+
+
+def answer_first(then: Handle, answer: Handle = answer_read) -> Handle:
+    """Return what answers the first request of a connection, and does else with the others."""
+    answered: set[socket.socket] = set()
+
+    def handle(connection: socket.socket) -> bool:
+        if connection in answered:
+            return then(connection)
+        answered.add(connection)
+        return answer(connection)
+
+    return handle
+
+
 class Server(fixtures.Fixture):
     """A server that takes every write.
 
     :ivar url: where it is.
     :ivar arrived: how often each write came, by its path; also in part.
+    :ivar reads: how often each read came, by its path.
+    :ivar received: the last write that came whole: its head and its body.
     :ivar connections: how many there were.
+    :ivar open_connections: those that are.
     :ivar handle: what it does with a write that came whole.
+    :ivar handle_read: what it does with a read.
     :ivar refuse: what it does instead once it has the head.
     :ivar is_cut: whether it closes after the first byte of a write.
     :ivar idle_seconds: after how long it closes an idle connection.
@@ -98,8 +127,11 @@ class Server(fixtures.Fixture):
     def __init__(self) -> None:
         super().__init__()
         self.arrived: Counter[str] = Counter()
+        self.reads: Counter[str] = Counter()
+        self.received = (b"", b"")
         self.connections = 0
         self.handle: Handle = answer_and_go_on
+        self.handle_read: Handle = answer_read
         self.is_cut = False
         self.idle_seconds = float(_SECONDS)
         self.refuse: Handle | None = None
@@ -107,7 +139,7 @@ class Server(fixtures.Fixture):
     def _setUp(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._open: set[socket.socket] = set()
+        self.open_connections: set[socket.socket] = set()
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
         self.addCleanup(self._stop)
@@ -116,7 +148,7 @@ class Server(fixtures.Fixture):
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._threads[0].join()
-        for connection in list(self._open):
+        for connection in list(self.open_connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
@@ -126,8 +158,9 @@ class Server(fixtures.Fixture):
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.connections += 1
-                self._open.add(connection)
+                self.open_connections.add(connection)
                 thread = threading.Thread(target=self._serve, args=(connection,))
                 self._threads.append(thread)
                 thread.start()
@@ -137,7 +170,7 @@ class Server(fixtures.Fixture):
         with connection, contextlib.suppress(OSError):
             while self._serve_one(connection):
                 pass
-        self._open.discard(connection)
+        self.open_connections.discard(connection)
 
     def _serve_one(self, connection: socket.socket) -> bool:
         head = b""
@@ -157,12 +190,14 @@ class Server(fixtures.Fixture):
             return self.refuse(connection)
         while lengths and len(body) < lengths[0]:
             body += connection.recv(65536)
-        if method == "GET":
-            content = _VERSIONS if path == "/" else b"{}"
+        if path == "/":
             connection.sendall(
-                b"HTTP/1.1 %d OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
-                % (200 if path == "/" else 404, len(content), content))
+                b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(_VERSIONS), _VERSIONS))
             return True
+        if method in messages.READS:
+            self.reads[path] += 1
+            return self.handle_read(connection)
+        self.received = head, body
         self.arrived[path] += 1
         return self.handle(connection)
 
@@ -182,12 +217,15 @@ class ConnectionsTestCase(testtools.TestCase):
             "allocations": {}, "consumer_generation": None})
         return path, status, document
 
-    def send(self, method: str, target: str, **headers: str) -> http.client.HTTPResponse:
-        """Send a request without a body; return the answer."""
+    def send(
+        self, method: str, target: str, body: bytes | Iterable[bytes] | None = None,
+        **headers: str,
+    ) -> http.client.HTTPResponse:
+        """Send a request; return the answer."""
         connection = http.client.HTTPConnection(
             self.proxy.url.removeprefix("http://"), timeout=_SECONDS)
         self.addCleanup(connection.close)
-        connection.request(method, target, headers=headers)
+        connection.request(method, target, body, headers)
         return connection.getresponse()
 
 
@@ -259,6 +297,125 @@ class TestOnce(ConnectionsTestCase):
         for _ in range(5):
             self.assertEqual(502, self.write()[1])
         self.assertEqual({"cut": 5}, self.upstream.arrived)
+
+
+class TestReads(ConnectionsTestCase):
+    def read(self, method: str = "GET") -> tuple[str, int]:
+        """Send a read of an object; return its path and the status."""
+        path = f"/resource_providers/{uuid.uuid4()}"
+        return path, shadows.ask(self.proxy.url, method, path)[0]
+
+    def check(self, statuses: set[int], arrived: set[int], count: int = 30) -> None:
+        """Send reads; each is answered, and arrives so often."""
+        for _ in range(count):
+            path, status = self.read()
+            self.assertIn(status, statuses)
+            self.assertIn(self.upstream.reads[path], arrived)
+
+    def test_kept(self) -> None:
+        self.check({200}, {1})
+        self.assertLess(self.upstream.connections, 15)
+
+    def test_closed_after_the_answer(self) -> None:
+        self.upstream.handle_read = lambda connection: answer_read(connection) and False
+        self.check({200}, {1})
+
+    def test_closed_a_moment_later(self) -> None:
+        """At that moment the next one may be on its way."""
+        def close_later(connection: socket.socket) -> bool:
+            connection.sendall(_EMPTY)
+            time.sleep(0.003)
+            return False
+
+        self.upstream.handle_read = close_later
+        self.check({200}, {1, 2}, 60)
+
+    def test_closed_instead_of_an_answer(self) -> None:
+        """It is sent a second time if the connection was used before."""
+        for then in (close, reset):
+            self.upstream.handle_read = answer_first(then)
+            self.check({200}, {1, 2})
+        self.assertIn(2, self.upstream.reads.values())
+
+    def test_no_answer(self) -> None:
+        """Of a connection of its own nobody closed anything before: it is not sent again."""
+        for handle in (close, reset):
+            self.upstream.handle_read = handle
+            self.check({502}, {1, 2}, 1)
+            self.check({502}, {1}, 6)
+
+    def test_cut_off_in_the_answer(self) -> None:
+        """What began to answer is not asked again, and what it said is not passed on."""
+        for then in (send_half, reset_in_head):
+            self.upstream.handle_read = answer_first(then)
+            self.check({200, 502}, {1})
+
+    def test_what_nobody_asked_for(self) -> None:
+        """It does not become the answer to what is asked next."""
+        unasked = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
+        for seconds in (0.0, 0.005):
+            def say_more(connection: socket.socket, seconds: float = seconds) -> bool:
+                connection.sendall(_EMPTY)
+                time.sleep(seconds)
+                connection.sendall(unasked)
+                return True
+
+            self.upstream.handle_read = say_more
+            for _ in range(20):
+                self.assertEqual(200, self.read()[1])
+                time.sleep(0.01)
+
+    def test_after_one_without_a_body(self) -> None:
+        for _ in range(5):
+            self.assertEqual([200, 200], [self.read(method)[1] for method in ("HEAD", "GET")])
+
+    def test_idle(self) -> None:
+        """What is kept is closed here, soon."""
+        self.read()
+        shadows.wait_until(lambda: not self.upstream.open_connections)
+
+    def test_writes_between(self) -> None:
+        """They are sent over none that was used before."""
+        self.upstream.handle_read = answer_first(close)
+        self.upstream.handle = answer_first(close, answer_and_go_on)
+        for _ in range(20):
+            self.assertEqual(200, self.read()[1])
+            path, status, _ = self.write()
+            self.assertEqual((204, 1), (status, self.upstream.arrived[path]))
+
+
+class TestRequests(ConnectionsTestCase):
+    def test_a_compressed_body(self) -> None:
+        """It passes as it is."""
+        body = gzip.compress(b"{}")
+        self.send("PUT", "/traits/CUSTOM_A", body, **{"Content-Encoding": "gzip"})
+        self.assertEqual(body, self.upstream.received[1])
+
+    def test_in_chunks(self) -> None:
+        self.send("PUT", "/traits/CUSTOM_A", iter([b"{", b"}"]))
+        self.assertEqual(b"{}", self.upstream.received[1])
+
+    def test_a_client_that_waits_to_be_told(self) -> None:
+        address = self.proxy.url.removeprefix("http://").split(":")
+        with socket.create_connection((address[0], int(address[1])), _SECONDS) as client:
+            client.sendall(b"PUT /traits/CUSTOM_A HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n"
+                           b"Expect: 100-continue\r\n\r\n")
+            self.assertEqual(b"HTTP/1.1 100 Continue\r\n\r\n", client.recv(25))
+            client.sendall(b"{}")
+            self.assertEqual(_NO_CONTENT, client.recv(1000))
+        self.assertEqual(b"{}", self.upstream.received[1])
+        self.assertNotIn(b"expect", self.upstream.received[0].lower())
+
+    def test_one_after_the_other_without_waiting(self) -> None:
+        address = self.proxy.url.removeprefix("http://").split(":")
+        requests = [b"PUT /traits/CUSTOM_%d HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
+                    % number for number in range(3)]
+        with socket.create_connection((address[0], int(address[1])), _SECONDS) as client:
+            client.sendall(b"".join(requests))
+            answers = b""
+            while len(answers) < 3 * len(_NO_CONTENT) and (part := client.recv(1000)):
+                answers += part
+        self.assertEqual(_NO_CONTENT * 3, answers)
 
 
 class TestAnswers(ConnectionsTestCase):
@@ -333,13 +490,28 @@ class TestTLS(testtools.TestCase):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         self.bodies: list[bytes] = []
+        self.clients: list[object] = []
         self.port = self.serve(context)
 
     def serve(self, context: ssl.SSLContext) -> int:
-        """Take writes until the test ends; return the port."""
-        bodies = self.bodies
+        """Take requests until the test ends; return the port."""
+        bodies, clients = self.bodies, self.clients
 
         class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                """Note who connects."""
+                super().setup()
+                clients.append(self.client_address)
+
+            def do_GET(self) -> None:
+                """Answer a read."""
+                self.send_response(200)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
             def do_PUT(self) -> None:
                 """Take a write."""
                 bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
@@ -361,9 +533,9 @@ class TestTLS(testtools.TestCase):
     def send(self, host: str, body: bytes) -> int:
         """Send a write; return the status."""
         async def ask() -> int:
-            origin = single_use.Origin(f"https://{host}:{self.port}")
+            origin = connections.Origin(f"https://{host}:{self.port}")
             request = messages.Request("PUT", "/traits/CUSTOM_A", (), body)
-            return (await single_use.Connection(origin).ask(request)).status
+            return (await connections.Connection(origin).ask(request)).status
 
         return uvloop.run(ask())
 
@@ -371,6 +543,17 @@ class TestTLS(testtools.TestCase):
         bodies = [b"a", b"b" * 5_000_000]
         self.assertEqual([204, 204], [self.send("localhost", body) for body in bodies])
         self.assertEqual(bodies, self.bodies)
+
+    def test_reads(self) -> None:
+        """They share a connection."""
+        async def ask() -> list[bytes]:
+            server = connections.Connections(
+                connections.Origin(f"https://localhost:{self.port}"))
+            with contextlib.closing(server):
+                return [(await server.ask(messages.Request("GET", "/traits", ()))).body
+                        for _ in range(3)]
+
+        self.assertEqual(([b"{}"] * 3, 1), (uvloop.run(ask()), len(self.clients)))
 
     def test_another_name(self) -> None:
         """Nothing is sent to a server that is somebody else."""
@@ -400,14 +583,14 @@ class TestNobody(testtools.TestCase):
         addresses = [
             (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))
             for port in (shadows.find_port(), int(upstream.url.rpartition(":")[2]))]
-        origin = single_use.Origin("http://upstream.example")
+        origin = connections.Origin("http://upstream.example")
 
         async def find_addresses() -> list[Any]:
             return addresses
 
         async def ask() -> list[int]:
             request = messages.Request("PUT", "/traits/CUSTOM_A", (), b"")
-            return [(await single_use.Connection(origin).ask(request)).status for _ in range(3)]
+            return [(await connections.Connection(origin).ask(request)).status for _ in range(3)]
 
         self.patch(origin, "find_addresses", find_addresses)
         self.assertEqual([204] * 3, uvloop.run(ask()))
