@@ -58,6 +58,8 @@ class _Row(NamedTuple):
     ref: int
 
 
+#: Those of which all rows of most transactions have the same.
+_COMMON = ("user_id", "project_id", "operation", "kind")
 _GIVEN = {**{name: _log.c[name].type for name in _Row._fields if name != "ref"},
           "ref": sa.BigInteger()}
 _NUMBERED = {"position": _log.c.position.type, **_GIVEN}
@@ -144,15 +146,15 @@ class AuditFilter:
 class InsertForm(NamedTuple):
     """What the INSERT of a transaction's rows looks like as a part of another statement.
 
-    :ivar is_single: whether there is one row, whose values come as they are, not as arrays.
-    :ivar has_uuids, has_names: whether a row has one. An array costs as much as some rows, so one
-        of nothing but NULL is left out.
+    An array costs as much as some rows, so there are as few as possible.
+
+    :ivar values: the columns of which all rows have the same value.
+    :ivar arrays: those that come as arrays; none: there is one row.
     :ivar sought: the kinds whose uuids and names are looked up.
     """
 
-    is_single: bool
-    has_uuids: bool
-    has_names: bool
+    values: tuple[str, ...]
+    arrays: tuple[str, ...]
     sought: frozenset[str]
 
 
@@ -162,34 +164,38 @@ def make_insert(session: Session) -> tuple[InsertForm, dict[str, Any]]:
     ``by_txn`` is not among these; the statement that the part belongs to has it.
     """
     rows = _make_rows(session)
+    columns = dict(zip(_Row._fields, zip(*rows, strict=True), strict=True))
     is_single = len(rows) == 1
-    form = InsertForm(is_single, any([row.uuid for row in rows]), any([row.name for row in rows]),
-                      _list_sought(rows))
-    values: Sequence[Any] = rows[0] if is_single else list(zip(*rows, strict=True))
-    return form, {parameter: values[place] for place, parameter in _list_parameters(form)}
+    form = _make_form(
+        is_single,
+        is_single or all(columns[name].count(columns[name][0]) == len(rows) for name in _COMMON),
+        any(columns["uuid"]), any(columns["name"]), _list_sought(rows))
+    return form, {**{f"{_PREFIX}{name}": columns[name][0] for name in form.values},
+                  **{f"{_PREFIX}{name}": columns[name] for name in form.arrays}}
 
 
 @functools.cache
-def _list_parameters(form: InsertForm) -> list[tuple[int, str]]:
-    """Return which columns come with the rows: (place in a row, name of the parameter)."""
-    missing = set() if form.sought else {"ref"} | {
-        name for name, has in (("uuid", form.has_uuids), ("name", form.has_names)) if not has}
-    return [(place, f"{_PREFIX}{name}") for place, name in enumerate(_Row._fields)
-            if name not in missing]
+def _make_form(
+    is_single: bool, is_uniform: bool, has_uuids: bool, has_names: bool, sought: frozenset[str]
+) -> InsertForm:
+    missing = set() if sought else {"ref"} | {
+        name for name, has in (("uuid", has_uuids), ("name", has_names)) if not has}
+    names = [name for name in _Row._fields if name not in missing]
+    values = [name for name in names if is_single or (is_uniform and name in _COMMON)]
+    return InsertForm(
+        tuple(values), tuple(name for name in names if name not in values), sought)
 
 
 def build_cte(form: InsertForm) -> sa.CTE:
     """Build the part that inserts rows: a statement more costs more than the rows do."""
-    types = {name: _GIVEN[name] for name in (
-        _Row._fields[place] for place, _ in _list_parameters(form))}
-    given: sa.FromClause
-    if form.is_single:
-        given = sa.select(sa.literal_column("1", sa.Integer).label("position"), *(
-            sa.bindparam(f"{_PREFIX}{name}", type_=type_).label(name)
-            for name, type_ in types.items())).subquery("given")
+    columns: list[sa.ColumnElement[Any]] = [
+        sa.bindparam(f"{_PREFIX}{name}", type_=_GIVEN[name]).label(name) for name in form.values]
+    if form.arrays:
+        columns += arrays.rows(
+            "listed", {name: _GIVEN[name] for name in form.arrays}, _PREFIX, numbered="position").c
     else:
-        given = arrays.rows("given", types, _PREFIX, numbered="position")
-    return _select_rows(given, form.sought).cte("audited")
+        columns.append(sa.literal_column("1", sa.Integer).label("position"))
+    return _select_rows(sa.select(*columns).subquery("given"), form.sought).cte("audited")
 
 
 def insert_later(session: Session) -> None:
@@ -215,18 +221,17 @@ def _list_sought(rows: Sequence[_Row]) -> frozenset[str]:
 
 # Every claim comes through here, so it makes no more than it has to.
 def _make_rows(session: Session) -> list[_Row]:
-    return [
-        _Row(*who, kind or None, uuid or None, name or None, ref)
-        for caller, changes in session.attributions or [
-            (session.caller, session.recorded_changes.difference(session.implied_changes))]
-        for who in (_list_caller(caller),)
-        for kind, ref, uuid, name in _list_objects(changes) or (("", 0, "", ""),)]
-
-
-def _list_caller(caller: Context) -> tuple[str | None, ...]:
-    identity = caller.identity
-    return tuple([text and text[:_LONGEST] for text in (
-        identity.user_id, identity.project_id, caller.request_id, caller.operation)])
+    rows: list[_Row] = []
+    for caller, changes in session.attributions or [
+            (session.caller, session.recorded_changes.difference(session.implied_changes))]:
+        identity = caller.identity
+        user_id, project_id, request_id, operation = [text and text[:_LONGEST] for text in (
+            identity.user_id, identity.project_id, caller.request_id, caller.operation)]
+        rows += [
+            _Row(user_id, project_id, request_id, operation, kind or None, uuid or None,
+                 name or None, ref)
+            for kind, ref, uuid, name in _list_objects(changes) or (("", 0, "", ""),)]
+    return rows
 
 
 def _list_objects(

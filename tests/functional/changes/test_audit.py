@@ -151,6 +151,25 @@ class TestAudit(AuditTestCase):
         self.assertEqual(1, len({entry.txn for entry in self.list()}))
         self.assertEqual({"jane", "joan"}, {entry.user_id for entry in self.list()})
 
+    def test_callers_that_have_much_in_common(self):
+        """What all rows have comes once, on PostgreSQL; what some have comes with each."""
+        for users, operations in (
+                (["jane", "jane", "jane"], ["GET /x"] * 3), (["jane", "joan"], ["GET /x"] * 2),
+                (["jane", "jane"], ["GET /x", "PUT /x"]), ([None, "jane"], ["GET /x"] * 2)):
+            uuids = [factories.new_uuid() for _ in users]
+            with db.write(self.call()) as session:
+                for user, operation, uuid in zip(users, operations, uuids, strict=True):
+                    session.record_change(kinds.CONSUMER, uuid=uuid)
+                    session.attribute(
+                        Context(self.audited, Identity(user, "demo"), f"req-{uuid}",
+                                operation=operation),
+                        [RecordedChange(kinds.CONSUMER, uuid=uuid)])
+            self.assertEqual(
+                [(user, "demo", operation, f"req-{uuid}", uuid)
+                 for user, operation, uuid in zip(users, operations, uuids, strict=True)],
+                [(entry.user_id, entry.project_id, entry.operation, entry.request_id, entry.uuid)
+                 for entry in reversed(self.list()) if entry.txn == session.txn])
+
     def test_texts_with_quotes(self):
         """Those of several callers are the texts of arrays, on PostgreSQL."""
         callers = ['o"ne', "t\\wo", "{three},", "NULL"]
