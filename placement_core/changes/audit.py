@@ -48,7 +48,6 @@ _NAMED: Mapping[str, tuple[str, str, str | None, str]] = {
 class _Row(NamedTuple):
     """What a row is made of, by the columns of the log; ``ref`` is looked up."""
 
-    position: int
     user_id: str | None
     project_id: str | None
     request_id: str | None
@@ -59,14 +58,16 @@ class _Row(NamedTuple):
     ref: int
 
 
-_GIVEN = {
-    **{name: _log.c[name].type for name in _Row._fields if name != "ref"}, "ref": sa.BigInteger()}
-_ARRAYS = [f"{_PREFIX}{name}" for name in _Row._fields]
+#: Those of which all rows of most transactions have the same.
+_COMMON = ("user_id", "project_id", "operation", "kind")
+_GIVEN = {**{name: _log.c[name].type for name in _Row._fields if name != "ref"},
+          "ref": sa.BigInteger()}
+_NUMBERED = {"position": _log.c.position.type, **_GIVEN}
 
 
 @functools.cache
 def _name_parameters(place: int) -> list[str]:
-    return [f"{name}{place}" for name in _Row._fields]
+    return [f"{name}{place}" for name in _NUMBERED]
 
 
 _CUTOFF = clock.in_seconds(-sa.bindparam("keep_seconds", type_=sa.BigInteger))
@@ -142,28 +143,59 @@ class AuditFilter:
 # Writing ----------------------------------------------------------------------
 
 
-class ArrayInsert(NamedTuple):
-    """The INSERT of a transaction's rows as a part of another statement, for PostgreSQL.
+class InsertForm(NamedTuple):
+    """What the INSERT of a transaction's rows looks like as a part of another statement.
 
-    :ivar sought: which statement it is (``build_cte``).
-    :ivar parameters: of that part.
+    An array costs as much as some rows, so there are as few as possible.
+
+    :ivar values: the columns of which all rows have the same value.
+    :ivar arrays: those that come as arrays; none: there is one row.
+    :ivar sought: the kinds whose uuids and names are looked up.
     """
 
+    values: tuple[str, ...]
+    arrays: tuple[str, ...]
     sought: frozenset[str]
-    parameters: dict[str, Any]
 
 
-def make_array_insert(session: Session) -> ArrayInsert:
-    """Return what inserts the rows of a transaction."""
+def make_insert(session: Session) -> tuple[InsertForm, dict[str, Any]]:
+    """Return what inserts the rows of a transaction, for PostgreSQL: form and parameters.
+
+    ``by_txn`` is not among these; the statement that the part belongs to has it.
+    """
     rows = _make_rows(session)
-    return ArrayInsert(_list_sought(rows), {
-        "of_txn": session.txn,
-        **dict(zip(_ARRAYS, map(list, zip(*rows, strict=True)), strict=True))})
+    columns = dict(zip(_Row._fields, zip(*rows, strict=True), strict=True))
+    is_single = len(rows) == 1
+    form = _make_form(
+        is_single,
+        is_single or all(columns[name].count(columns[name][0]) == len(rows) for name in _COMMON),
+        any(columns["uuid"]), any(columns["name"]), _list_sought(rows))
+    return form, {**{f"{_PREFIX}{name}": columns[name][0] for name in form.values},
+                  **{f"{_PREFIX}{name}": columns[name] for name in form.arrays}}
 
 
-def build_cte(sought: frozenset[str]) -> sa.CTE:
+@functools.cache
+def _make_form(
+    is_single: bool, is_uniform: bool, has_uuids: bool, has_names: bool, sought: frozenset[str]
+) -> InsertForm:
+    missing = set() if sought else {"ref"} | {
+        name for name, has in (("uuid", has_uuids), ("name", has_names)) if not has}
+    names = [name for name in _Row._fields if name not in missing]
+    values = [name for name in names if is_single or (is_uniform and name in _COMMON)]
+    return InsertForm(
+        tuple(values), tuple(name for name in names if name not in values), sought)
+
+
+def build_cte(form: InsertForm) -> sa.CTE:
     """Build the part that inserts rows: a statement more costs more than the rows do."""
-    return _select_rows(arrays.rows("given", _GIVEN, _PREFIX), sought).cte("audited")
+    columns: list[sa.ColumnElement[Any]] = [
+        sa.bindparam(f"{_PREFIX}{name}", type_=_GIVEN[name]).label(name) for name in form.values]
+    if form.arrays:
+        columns += arrays.rows(
+            "listed", {name: _GIVEN[name] for name in form.arrays}, _PREFIX, numbered="position").c
+    else:
+        columns.append(sa.literal_column("1", sa.Integer).label("position"))
+    return _select_rows(sa.select(*columns).subquery("given"), form.sought).cte("audited")
 
 
 def insert_later(session: Session) -> None:
@@ -173,18 +205,18 @@ def insert_later(session: Session) -> None:
     build = _build_insert if sought else _build_plain_insert
     for start in range(0, len(rows), _BATCH):
         batch = rows[start:start + _BATCH]
-        parameters: dict[str, Any] = {"of_txn": session.txn}
+        parameters: dict[str, Any] = {"by_txn": session.txn}
         for place, row in enumerate(batch):
-            parameters.update(zip(_name_parameters(place), row, strict=True))
+            parameters.update(zip(_name_parameters(place), (start + place, *row), strict=True))
         session.write_later(build(len(batch), sought), parameters)
 
 
 def _list_sought(rows: Sequence[_Row]) -> frozenset[str]:
     """Return the kinds whose uuids and names have to be looked up."""
     # Each makes the statement dearer, and most transactions need one at most.
-    return frozenset(
+    return frozenset([
         row.kind for row in rows
-        if row.kind is not None and row.uuid is None and row.kind in _NAMED)
+        if row.kind is not None and row.uuid is None and row.kind in _NAMED])
 
 
 # Every claim comes through here, so it makes no more than it has to.
@@ -193,11 +225,12 @@ def _make_rows(session: Session) -> list[_Row]:
     for caller, changes in session.attributions or [
             (session.caller, session.recorded_changes.difference(session.implied_changes))]:
         identity = caller.identity
-        who = (_cut(identity.user_id), _cut(identity.project_id), _cut(caller.request_id),
-               _cut(caller.operation))
-        for kind, ref, uuid, name in _list_objects(changes) or (("", 0, "", ""),):
-            rows.append(_Row(
-                len(rows), *who, kind or None, uuid or None, name or None, ref))
+        user_id, project_id, request_id, operation = [text and text[:_LONGEST] for text in (
+            identity.user_id, identity.project_id, caller.request_id, caller.operation)]
+        rows += [
+            _Row(user_id, project_id, request_id, operation, kind or None, uuid or None,
+                 name or None, ref)
+            for kind, ref, uuid, name in _list_objects(changes) or (("", 0, "", ""),)]
     return rows
 
 
@@ -205,8 +238,7 @@ def _list_objects(
     changes: Collection[RecordedChange]
 ) -> list[tuple[str, int, str, str]]:
     """Return (kind, ref, uuid, name) of the objects among changes, each once."""
-    objects = {(change.kind, change.ref, change.uuid, change.name) for change in changes
-               if change.kind not in _UNNAMED}
+    objects = {change[:4] for change in changes if change.kind not in _UNNAMED}
     if len(objects) <= 1:
         return list(objects)
     # Those of a deleted object, or of one that is recorded in both ways, are enough.
@@ -217,18 +249,14 @@ def _list_objects(
         if uuid or name or not ((kind, ref) in named or (kind == kinds.LEASE and leases)))
 
 
-def _cut(text: str | None) -> str | None:
-    return text and text[:_LONGEST]
-
-
 def _select_rows(given: sa.FromClause, sought: Collection[str]) -> sa.Insert:
     """Build the INSERT of given rows.
 
     :param sought: the kinds whose uuids and names are looked up where they are not given.
     """
     source = given
-    uuid: sa.ColumnElement[Any] = given.c.uuid
-    name: sa.ColumnElement[Any] = given.c.name
+    values: dict[str, sa.ColumnElement[Any]] = {
+        column.name: column for column in given.c if column.name != "ref"}
     for kind in sorted(sought):
         table_name, key, uuid_column, name_column = _NAMED[kind]
         table = sa.table(
@@ -236,13 +264,11 @@ def _select_rows(given: sa.FromClause, sought: Collection[str]) -> sa.Insert:
         source = source.outerjoin(table, sa.and_(
             given.c.kind == sa.literal_column(f"'{kind}'"), table.c[key] == given.c.ref))
         if uuid_column is not None:
-            uuid = sa.func.coalesce(uuid, table.c[uuid_column])
-        name = sa.func.coalesce(name, table.c[name_column])
-    values = {
-        **{name: given.c[name] for name in _GIVEN if name != "ref"},
-        # A query of its own, which is computed once: else each row would have another time.
-        "txn": sa.bindparam("of_txn", type_=_log.c.txn.type),
-        "at": sa.select(clock.now()).scalar_subquery(), "uuid": uuid, "name": name}
+            values["uuid"] = sa.func.coalesce(values["uuid"], table.c[uuid_column])
+        values["name"] = sa.func.coalesce(values["name"], table.c[name_column])
+    values["txn"] = sa.bindparam("by_txn", type_=_log.c.txn.type)
+    # A query of its own, which is computed once: else each row would have another time.
+    values["at"] = sa.select(clock.now()).scalar_subquery()
     return sa.insert(_log).inline().from_select(
         list(values), sa.select(*values.values()).select_from(source))
 
@@ -252,8 +278,8 @@ def _build_plain_insert(count: int, _sought: frozenset[str]) -> sa.Insert:
     """Build the INSERT of rows of which nothing is looked up."""
     return sa.insert(_log).inline().values([{
         **{name: sa.bindparam(f"{name}{place}", type_=type_)
-           for name, type_ in _GIVEN.items() if name != "ref"},
-        "txn": sa.bindparam("of_txn", type_=_log.c.txn.type), "at": clock.now()}
+           for name, type_ in _NUMBERED.items() if name != "ref"},
+        "txn": sa.bindparam("by_txn", type_=_log.c.txn.type), "at": clock.now()}
         for place in range(count)])
 
 
@@ -261,7 +287,7 @@ def _build_plain_insert(count: int, _sought: frozenset[str]) -> sa.Insert:
 def _build_insert(count: int, sought: frozenset[str]) -> sa.Insert:
     return _select_rows(sa.union_all(*(
         sa.select(*(sa.bindparam(f"{name}{place}", type_=type_).label(name)
-                    for name, type_ in _GIVEN.items()))
+                    for name, type_ in _NUMBERED.items()))
         for place in range(count))).subquery("given"), sought)
 
 

@@ -107,12 +107,14 @@ class Journal:
         if session.dialect == "postgresql":
             kinds, refs, *texts = map(list, zip(*changes, strict=True))
             uuids, names, projects = ([text or None for text in column] for column in texts)
-            inserted = audit.make_array_insert(session) if self._is_audited(session) else None
-            session.write_later(
-                _INCREMENT_AND_APPEND if inserted is None else _audit_and_append(inserted.sought),
-                {**parameters, "position": list(range(len(changes))), "kind": kinds, "ref": refs,
-                 "uuid": uuids, "name": names, "project": projects,
-                 **({} if inserted is None else inserted.parameters)}, check)
+            parameters |= {"position": list(range(len(changes))), "kind": kinds, "ref": refs,
+                           "uuid": uuids, "name": names, "project": projects}
+            statement = _INCREMENT_AND_APPEND
+            if self._is_audited(session):
+                form, audited = audit.make_insert(session)
+                statement = _audit_and_append(form)
+                parameters |= audited
+            session.write_later(statement, parameters, check)
             session.flush()
             return
         session.write_later(_INCREMENT_HEAD, parameters, check)
@@ -215,6 +217,6 @@ _INCREMENT_AND_APPEND = _increment_and_append()
 
 
 @functools.cache
-def _audit_and_append(sought: frozenset[str]) -> sa.Insert:
+def _audit_and_append(form: audit.InsertForm) -> sa.Insert:
     """Build the same with the rows of the audit."""
-    return _increment_and_append().add_cte(audit.build_cte(sought))
+    return _increment_and_append().add_cte(audit.build_cte(form))

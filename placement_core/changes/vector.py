@@ -2,8 +2,8 @@
 
 A reader keeps a ``Vector``: the head of every slot. ``read_digest`` is the cheap query: the
 sums of all serials and of all transaction ids. The sum of the serials alone could be the same
-after a failover that lost some commits and made others; transaction ids are random, so their
-sum is not.
+after a failover that lost some commits and made others; transaction ids have the time and random
+bits, so their sum is not.
 """
 
 from __future__ import annotations

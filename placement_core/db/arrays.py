@@ -13,17 +13,21 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 
-def rows(name: str, types: Mapping[str, Any], prefix: str = "") -> sa.TableValuedAlias:
+def rows(
+    name: str, types: Mapping[str, Any], prefix: str = "", *, numbered: str | None = None
+) -> sa.TableValuedAlias:
     """Return a table whose rows come as parameters: ``columns`` of the rows.
 
     :param name: of the table.
     :param types: {column: its type}; the parameters have the columns' names.
     :param prefix: before the names of the parameters.
+    :param numbered: a further column: the number of the row, from 1 on.
     """
     parameters = [sa.bindparam(f"{prefix}{column}", type_=postgresql.ARRAY(kind))
                   for column, kind in types.items()]
     columns = [sa.column(column, kind) for column, kind in types.items()]
-    return sa.func.unnest(*parameters).table_valued(*columns, name=name).render_derived()
+    return sa.func.unnest(*parameters).table_valued(
+        *columns, name=name, with_ordinality=numbered).render_derived()
 
 
 def columns(rows_: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -66,5 +70,8 @@ def _write_texts(values: Sequence[object]) -> str:
 def _quote(value: object) -> str:
     if value is None:
         return "NULL"
-    escaped = str(value).replace("\\", r"\\").replace('"', r"\"")
-    return f'"{escaped}"'
+    text = str(value)
+    # Most texts have neither, and looking is faster than replacing.
+    if "\\" in text or '"' in text:
+        text = text.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{text}"'

@@ -18,9 +18,13 @@ from placement_core.db.compiled import (
     Write,
 )
 
-#: A transaction's name: random, and small enough that 256 of them can be
-#: summed in a signed 64-bit integer (``changes`` sums them).
-_TXN_BITS = 48
+#: A transaction's name begins with the time and ends at random, so that names of the same time
+#: are neighbours in an index. It is small enough that 256 of them can be summed in a signed 64-bit
+#: integer (``changes`` sums them).
+_TXN_MASK = 2**55 - 1
+_RANDOM_BITS = 24
+#: The time's unit is 4 ms, so its part begins anew after 104 days.
+_NANOSECONDS_BITS = 22
 
 T = TypeVar("T")
 
@@ -63,7 +67,7 @@ class Session:
     :ivar caller: the context that opened the transaction, for the audit.
     :ivar attributions: which changes each of several callers made that share the transaction, as
         ``attribute`` got them; none: all of them are the caller's.
-    :ivar txn: a random integer that names the transaction in the change log.
+    :ivar txn: an integer that names the transaction in the change log.
     :ivar recorded_changes: what the change log will say.
     :ivar implied_changes: those of the recorded changes that follow from others, such as the usage
         of a provider from its consumers; the audit leaves them out.
@@ -90,7 +94,7 @@ class Session:
         self.commit_sent = False
         self.caller: Any = None
         self.attributions: list[tuple[Any, Collection[RecordedChange]]] = []
-        self.txn = secrets.randbits(_TXN_BITS)
+        self.txn = make_txn(time.time_ns())
         self.recorded_changes: set[RecordedChange] = set()
         self.implied_changes: Collection[RecordedChange] = ()
         self.limits_serial: int | None = None
@@ -273,6 +277,12 @@ class Session:
     def attribute(self, caller: object, changes: Collection[RecordedChange]) -> None:
         """Note which of the recorded changes one of several callers made."""
         self.attributions.append((caller, changes))
+
+
+def make_txn(nanoseconds: int) -> int:
+    """Return a name for a transaction that begins at a time."""
+    moment = nanoseconds >> _NANOSECONDS_BITS
+    return (moment << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)) & _TXN_MASK
 
 
 def _count(cursor: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
+import secrets
 import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar
@@ -73,6 +74,18 @@ class Response:
 ListFields = Callable[[dict[str, Any], Response], dict[str, Any]]
 
 
+def make_request_id(milliseconds: int) -> str:
+    """Return a unique id for a request that came at a time, since the epoch.
+
+    Its UUID has the version 7, which begins with the time: such ids are neighbours in the audit's
+    index, where each random one would write another page.
+    """
+    bits = milliseconds << 80 | secrets.randbits(80)
+    bits = bits & ~(0xF << 76 | 0x3 << 62) | 0x7 << 76 | 0x2 << 62
+    digits = f"{bits:032x}"
+    return f"req-{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
 class RequestLog:
     """WSGI middleware: request ids on every response, an access log line.
 
@@ -102,7 +115,8 @@ class RequestLog:
         if global_id is not None and not _GLOBAL_ID.fullmatch(global_id):
             global_id = None
         # The context becomes this thread's, so that all its log lines show the ids.
-        context = _LogContext(global_request_id=global_id)
+        context = _LogContext(
+            request_id=make_request_id(time.time_ns() // 1_000_000), global_request_id=global_id)
         trace_id = tracing.receive(environ)
         if trace_id is not None:
             context.trace_id = trace_id

@@ -13,6 +13,7 @@ from placement_core.changes.audit import AuditFilter
 from placement_core.changes.journal import Journal
 from placement_core.context import Context, Identity
 from placement_core.db.database import Database
+from placement_core.db.session import RecordedChange
 from placement_core.placement import allocations, errors, providers, resource_classes, traits
 from placement_core.placement.allocations import grouped_writes
 from placement_core.placement.allocations.gates import WriteRequest
@@ -149,6 +150,43 @@ class TestAudit(AuditTestCase):
                 self.objects(request_id=f"req-{user}"))
         self.assertEqual(1, len({entry.txn for entry in self.list()}))
         self.assertEqual({"jane", "joan"}, {entry.user_id for entry in self.list()})
+
+    def test_callers_that_have_much_in_common(self):
+        """What all rows have comes once, on PostgreSQL; what some have comes with each."""
+        for users, operations in (
+                (["jane", "jane", "jane"], ["GET /x"] * 3), (["jane", "joan"], ["GET /x"] * 2),
+                (["jane", "jane"], ["GET /x", "PUT /x"]), ([None, "jane"], ["GET /x"] * 2)):
+            uuids = [factories.new_uuid() for _ in users]
+            with db.write(self.call()) as session:
+                for user, operation, uuid in zip(users, operations, uuids, strict=True):
+                    session.record_change(kinds.CONSUMER, uuid=uuid)
+                    session.attribute(
+                        Context(self.audited, Identity(user, "demo"), f"req-{uuid}",
+                                operation=operation),
+                        [RecordedChange(kinds.CONSUMER, uuid=uuid)])
+            self.assertEqual(
+                [(user, "demo", operation, f"req-{uuid}", uuid)
+                 for user, operation, uuid in zip(users, operations, uuids, strict=True)],
+                [(entry.user_id, entry.project_id, entry.operation, entry.request_id, entry.uuid)
+                 for entry in reversed(self.list()) if entry.txn == session.txn])
+
+    def test_texts_with_quotes(self):
+        """Those of several callers are the texts of arrays, on PostgreSQL."""
+        callers = ['o"ne', "t\\wo", "{three},", "NULL"]
+        with db.write(self.call()) as session:
+            for name in callers:
+                session.record_change(kinds.LIMIT, uuid=name)
+                session.attribute(self.call(name), [RecordedChange(kinds.LIMIT, uuid=name)])
+        self.assertEqual(
+            callers, [entry.user_id for entry in reversed(self.list(kind="limit"))])
+
+    def test_objects_that_have_no_names(self):
+        with db.write(self.call()) as session:
+            session.record_change(kinds.REVISION, 0)
+            for user in ("jane", "joan"):
+                session.attribute(self.call(user), [RecordedChange(kinds.REVISION)])
+        self.assertEqual([(None, None, None)] * 2, self.objects())
+        self.assertEqual(["jane", "joan"], [entry.user_id for entry in reversed(self.list())])
 
     def test_it_takes_no_round_trip(self):
         trips = RoundTrips(self.audited)

@@ -6,7 +6,9 @@ On a table of operations of its own: nothing here depends on what a view does.
 from __future__ import annotations
 
 import re
+import uuid
 
+from placement_core.http import requestlog
 from tests.http.placement_api.pipeline_cases import UUID, PipelineTestCase
 
 
@@ -175,6 +177,14 @@ class TestRequestIds(PipelineTestCase):
             self.assertRegex(
                 response.headers["x-openstack-request-id"],
                 re.compile(r"^req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))
+
+    def test_they_come_in_the_order_of_time(self) -> None:
+        """So that those of one time are neighbours in an index."""
+        ids = [requestlog.make_request_id(1_800_000_000_000 + number) for number in range(100)]
+        self.assertEqual(sorted(ids), ids)
+        made = uuid.UUID(ids[0].removeprefix("req-"))
+        self.assertEqual((7, uuid.RFC_4122), (made.version, made.variant))
+        self.assertNotEqual(ids[0], requestlog.make_request_id(1_800_000_000_000))
 
     def test_the_callers_id_is_only_logged(self) -> None:
         given = f"req-{UUID}"
