@@ -49,8 +49,10 @@ test-oldest: $(VENV)/installed-test ## test with the oldest dependencies that se
 lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 	$(BIN)/python -m tests.run lint
 
-soak: $(VENV)/installed-test ## managers die, twenty times; fifty runs of mirrors; fuzz; an hour of faults
+soak: $(VENV)/installed-test ## managers die, twenty times; new random claims; fifty runs of mirrors; fuzz; an hour of faults
 	$(BIN)/python -m tests.soak $(SOAK_ARGS)
+	HYPOTHESIS_PROFILE=explore $(BIN)/python -m testtools.run \
+		tests.functional.quota.test_grouped_writes tests.functional.quota.test_guard_random
 	$(BIN)/python -m tests.mirrors $(MIRROR_ARGS)
 	$(BIN)/python -m tests.fuzz.contract $(FUZZ_ARGS)
 	$(BIN)/python -m tests.faults --seconds 900
