@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 import httptools
+from aiohttp import HttpVersion11
 
 from placement_core.shadow.messages import (
     READS,
@@ -190,9 +191,9 @@ def render_answer(
     if has_body and find_header(headers, "content-length") is None:
         # It came in chunks; it is sent in one piece.
         headers = (*headers, ("Content-Length", str(len(answer.body))))
-    if keep_alive and version < (1, 1):
+    if keep_alive and version < HttpVersion11:
         headers = (*headers, ("Connection", "keep-alive"))
-    elif not keep_alive and version >= (1, 1):
+    elif not keep_alive and version >= HttpVersion11:
         headers = (*headers, ("Connection", "close"))
     line = f"HTTP/{version[0]}.{version[1]} {answer.status} {answer.reason}"
     return _render(line.encode("latin-1"), headers, answer.body)
