@@ -194,10 +194,10 @@ class TestFullness(FullnessTestCase):
 
     def test_an_evacuation_that_ends_in_another_way(self):
         """What counted once counts twice then; nobody refuses it, and the next claim sees it."""
-        self.register(VCPU=30)
-        held, other = {"VCPU": 10, "MEMORY_MB": 10}, self.provider(VCPU=100, MEMORY_MB=100)
+        self.register(VCPU=100)
+        held, other = {"VCPU": 40, "MEMORY_MB": 10}, self.provider(VCPU=100, MEMORY_MB=100)
         consumer = self.take(self.left, held)
-        for on_other_host in (held, {"VCPU": 9, "MEMORY_MB": 10}):
+        for on_other_host in (held, {"VCPU": 39, "MEMORY_MB": 10}):
             self.process = 1
             self.take(self.left, {"VCPU": 1})
             self.process = 0
@@ -206,7 +206,7 @@ class TestFullness(FullnessTestCase):
                                       consumer=consumer, project=self.left)],
                 [self.guard()], self.owners)
         self.process = 1
-        self.assertEqual(9, self.fill(self.left, {"VCPU": 1}, 20))
+        self.assertEqual(19, self.fill(self.left, {"VCPU": 1}, 40))
 
     def test_others_that_lock_a_node(self):
         """Who locks a row by itself may let usage grow."""
