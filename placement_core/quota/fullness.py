@@ -183,16 +183,16 @@ class Allowances:
                 allowance.part -= part
         return True
 
-    def grant(self, fullness: Charges) -> None:
+    def grant(self, measured: Charges) -> None:
         """Allow more below nodes whose fullness was just set.
 
-        :param fullness: {id of a row: the fullness that was set}.
+        :param measured: {id of a row: the fullness that was set}.
         """
         until = time.monotonic() + _RELIED_ON_SECONDS
         with self._lock:
-            if len(self._allowances) + len(fullness) > _MOST_NODES:
+            if len(self._allowances) + len(measured) > _MOST_NODES:
                 self._allowances.clear()
-            for row_id, charge in fullness.items():
+            for row_id, charge in measured.items():
                 self._allowances[row_id] = _Allowance(
                     charge.limits.basis, (FULL - charge.part) // 2, until)
 

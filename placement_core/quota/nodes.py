@@ -167,7 +167,6 @@ class LimitNodes:
 
         session.write_later(statement, {"ids": row_ids, "node_ids": sorted(ids)}, check)
 
-
     def charge_later(
         self, session: Session, charges: Charges, refused: Callable[[], None]
     ) -> None:
