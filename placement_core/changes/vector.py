@@ -18,12 +18,14 @@ from sqlalchemy.dialects import postgresql
 
 from placement_core.changes import kinds, tables
 from placement_core.context import Context
-from placement_core.db import PreparedRead, Session, read_each, retry_writes
+from placement_core.db import PreparedRead, Session, number_texts, read_each, retry_writes
+from placement_core.db.number_texts import BETWEEN_NUMBERS, BETWEEN_ROWS
 
 _heads, _changes = tables.change_heads, tables.changes
 
 _DIGEST = PreparedRead(sa.select(sa.func.sum(_heads.c.serial), sa.func.sum(_heads.c.txn)))
-_HEADS = PreparedRead(sa.select(_heads.c.slot, _heads.c.serial, _heads.c.txn))
+_HEADS = PreparedRead(sa.select(
+    number_texts.gather(_heads.c.slot, _heads.c.serial, _heads.c.txn)))
 
 #: With this many change rows or more, loading everything is simpler and as fast.
 _MOST_CHANGES = 50_000
@@ -38,8 +40,8 @@ _is_followed = _changes.c.kind.in_([
 
 
 @functools.cache
-def _select_since(count: int) -> sa.Executable:
-    """Build the query for the changes of ``count`` slots, each from a serial on."""
+def _prepare_since(count: int) -> PreparedRead:
+    """Prepare the query for the changes of ``count`` slots, each from a serial on."""
     rows = sa.union_all(*(
         sa.select(_changes.c.slot, _changes.c.serial, _changes.c.txn, _changes.c.kind,
                   _changes.c.ref)
@@ -47,7 +49,7 @@ def _select_since(count: int) -> sa.Executable:
                _changes.c.serial >= sa.bindparam(f"serial{place}"),
                sa.or_(_is_followed, _changes.c.serial <= sa.bindparam(f"first{place}")))
         for place in range(count)))
-    return rows.order_by("slot", "serial").limit(sa.bindparam("most"))
+    return PreparedRead(rows.order_by("slot", "serial").limit(sa.bindparam("most")))
 
 
 def _select_moved() -> sa.Select[Any]:
@@ -115,8 +117,12 @@ def read_digest(ctx: Context) -> tuple[int, int]:
 
 def read_current(session: Session) -> Vector:
     """Read the vector of the snapshot that ``session`` sees."""
-    return Vector({
-        slot: (serial, txn) for slot, serial, txn in _HEADS.fetch_in(session)})
+    [(text,)] = _HEADS.fetch_in(session)
+    heads = {}
+    for row in text.split(BETWEEN_ROWS):
+        slot, serial, txn = map(int, row.split(BETWEEN_NUMBERS))
+        heads[slot] = (serial, txn)
+    return Vector(heads)
 
 
 def read_changes(session: Session, seen: Vector, now: Vector) -> set[tuple[str, int]] | None:
@@ -217,7 +223,7 @@ def _read_since(session: Session, moved: Sequence[_Seen]) -> dict[int, list[Any]
     for place, (slot, serial, _) in enumerate(moved):
         parameters |= {f"slot{place}": slot, f"serial{place}": serial,
                        f"first{place}": max(serial, 1)}
-    rows = session.execute(_select_since(len(moved)), parameters).all()
+    rows = _prepare_since(len(moved)).fetch_in(session, parameters)
     if len(rows) == _MOST_CHANGES:
         return None
     return _group_by_slot(rows)

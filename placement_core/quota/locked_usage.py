@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from placement_core.changes import revisions
 from placement_core.changes.tables import revisions as revision_rows
 from placement_core.db import PreparedRead, Session, TransactionConflict, lists
+from placement_core.db.number_texts import write_digits
 from placement_core.placement import tables
 from placement_core.placement.allocations import usage_counters
 from placement_core.placement.usage.usage_index import ProjectSet
@@ -28,8 +29,6 @@ _counters, _moves, _projects, _classes = (
     tables.usage_counters, tables.moves, tables.projects, tables.resource_classes)
 
 _REVISION, _PROJECTS, _USED = range(3)
-#: How many digits the longest number has, with its sign.
-_LONGEST_NUMBER = 20
 _BETWEEN_NUMBERS = ","
 _MINUS = "-"
 #: Between projects; a name that contains it does no harm.
@@ -98,10 +97,6 @@ def _split(projects: str) -> frozenset[str]:
     return frozenset(projects.split(_BETWEEN_NAMES)) - {""}
 
 
-def _digits(number: sa.ColumnElement[int]) -> sa.ColumnElement[str]:
-    return sa.cast(number, sa.String(_LONGEST_NUMBER))
-
-
 def _branch(
     what: int, text: sa.ColumnElement[str],
     name: sa.ColumnElement[Any] = sa.cast(sa.null(), sa.String(255)),  # noqa: B008
@@ -129,7 +124,7 @@ def _select_used() -> sa.Select[Any]:
         .where(lists.among(_moves.c.project_id, "ids"))).subquery()
     texts = (
         sa.select(rows.c.resource_class_id, sa.func.aggregate_strings(
-            _digits(rows.c.project_id).concat(_BETWEEN_NUMBERS).concat(_digits(rows.c.used)),
+            write_digits(rows.c.project_id).concat(_BETWEEN_NUMBERS).concat(write_digits(rows.c.used)),
             _BETWEEN_NUMBERS).label("text"))
         .group_by(rows.c.resource_class_id).subquery())
     return _branch(_USED, texts.c.text, _classes.c.name).select_from(
@@ -140,11 +135,11 @@ def _select_used() -> sa.Select[Any]:
 
 
 _READ = PreparedRead(sa.union_all(
-    _branch(_REVISION, _digits(revision_rows.c.serial).concat(_BETWEEN_NUMBERS).concat(
-        _digits(revision_rows.c.txn)))
+    _branch(_REVISION, write_digits(revision_rows.c.serial).concat(_BETWEEN_NUMBERS).concat(
+        write_digits(revision_rows.c.txn)))
     .where(revision_rows.c.name == revisions.LIMITS),
     _branch(_PROJECTS, sa.func.aggregate_strings(
-        _digits(_projects.c.id).concat(_BETWEEN_NUMBERS).concat(_projects.c.external_id),
+        write_digits(_projects.c.id).concat(_BETWEEN_NUMBERS).concat(_projects.c.external_id),
         _BETWEEN_NAMES))
     .where(lists.among(_projects.c.id, "ids")),
     _select_used()))

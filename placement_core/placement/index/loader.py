@@ -5,15 +5,13 @@ Each function runs inside one read transaction, so what it returns is consistent
 
 from __future__ import annotations
 
-import datetime
-import functools
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
-from placement_core.db import PreparedRead, Session, lists
+from placement_core.db import PreparedRead, Session, lists, number_texts
+from placement_core.db.number_texts import BETWEEN_NUMBERS, BETWEEN_ROWS
 from placement_core.placement import tables
 from placement_core.placement.index.records import InventoryRow, NameIndex, ProviderRow
 
@@ -24,10 +22,6 @@ _NOTHING: frozenset[Any] = frozenset()
 #: How many ids one statement selects by.
 _BATCH = 500
 _FETCHED_AT_ONCE = 5000
-#: How many digits the longest number has, with its sign.
-_LONGEST_NUMBER = 20
-#: What is between the numbers of a row, and between rows, in a text.
-_BETWEEN_NUMBERS, _BETWEEN_ROWS = " ", ","
 
 _providers, _inventories = tables.resource_providers, tables.inventories
 _pooled = tables.pooled_trees
@@ -43,15 +37,8 @@ _ALL_PROVIDERS = sa.select(
 def _gather(
     id_: sa.ColumnElement[int], *numbers: sa.ColumnElement[int]
 ) -> sa.Select[int, str]:
-    """Build the query for everything of one kind, with one row and one text for each provider.
-
-    A driver takes longer over a row than a database takes to write the text of it.
-    """
-    texts: list[sa.ColumnElement[str]] = [
-        sa.cast(number, sa.String(_LONGEST_NUMBER)) for number in numbers]
-    text = functools.reduce(
-        lambda joined, other: joined.concat(_BETWEEN_NUMBERS).concat(other), texts)
-    return sa.select(id_, sa.func.aggregate_strings(text, _BETWEEN_ROWS)).group_by(id_)
+    """Build the query for everything of one kind, with one row for each provider."""
+    return sa.select(id_, number_texts.gather(*numbers)).group_by(id_)
 
 
 #: In the order of ``InventoryRow``.
@@ -74,63 +61,34 @@ _SATURATED_INVENTORIES = sa.select(
 _CLASSES = sa.select(tables.resource_classes.c.id, tables.resource_classes.c.name)
 _TRAIT_NAMES = sa.select(tables.traits.c.id, tables.traits.c.name)
 
-_INVENTORY, _TRAIT, _MEMBERSHIP, _PROVIDER = range(4)
-#: The columns of a branch of ``_SOME``, and the type of each.
-_COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
-    "what": sa.Integer(), "id": sa.Integer(),
-    **{f"number{place}": sa.BigInteger() for place in range(8)},
-    "text": sa.String(255), "name": sa.String(255),
-    "created_at": sa.DateTime(), "updated_at": sa.DateTime()}
+
+def _of_provider(
+    joined: sa.FromClause, id_: sa.ColumnElement[int], text: sa.ColumnElement[str]
+) -> sa.ScalarSelect[str]:
+    """Build the text of everything of one kind that belongs to a provider."""
+    return (sa.select(text).select_from(joined).where(id_ == _providers.c.id)
+            .correlate(_providers).scalar_subquery())
 
 
-def _build_branch(
-    what: int, joined: sa.FromClause, *numbers: sa.ColumnElement[Any],
-    id_: sa.ColumnElement[int], **columns: sa.ColumnElement[Any],
-) -> sa.Select[Any]:
-    """Build one part of the query for some providers."""
-    found = {"what": sa.literal_column(str(what)), "id": id_, **columns,
-             **{f"number{place}": column for place, column in enumerate(numbers)}}
-    return sa.select(*(
-        found.get(name, sa.cast(sa.null(), type_)).label(name)
-        for name, type_ in _COLUMNS.items())).select_from(joined).where(lists.among(id_, "ids"))
-
-
-def _select_some() -> sa.CompoundSelect[Any]:
+def _select_some() -> sa.Select[Any]:
     """Build the query for everything of some providers, so that a refresh is one round trip."""
     uuids = tables.placement_aggregates
-    return sa.union_all(
-        _build_branch(
-            _INVENTORY, _inventories, *_INVENTORY_NUMBERS,
-            id_=_inventories.c.resource_provider_id),
-        _build_branch(_TRAIT, _traits, _traits.c.trait_id, id_=_traits.c.resource_provider_id),
-        _build_branch(
-            _MEMBERSHIP, _memberships.join(uuids, uuids.c.id == _memberships.c.aggregate_id),
-            id_=_memberships.c.resource_provider_id, text=uuids.c.uuid),
-        _build_branch(
-            _PROVIDER,
-            _providers.outerjoin(_pooled, _pooled.c.root_provider_id == _providers.c.id),
-            _providers.c.generation, _providers.c.parent_provider_id, _providers.c.revision,
-            sa.case((_pooled.c.root_provider_id.is_not(None), 1), else_=0),
-            id_=_providers.c.id, text=_providers.c.uuid, name=_providers.c.name,
-            created_at=_providers.c.created_at, updated_at=_providers.c.updated_at))
+    return _ALL_PROVIDERS.add_columns(
+        _of_provider(
+            _inventories, _inventories.c.resource_provider_id,
+            number_texts.gather(*_INVENTORY_NUMBERS)).label("inventories"),
+        _of_provider(
+            _traits, _traits.c.resource_provider_id,
+            number_texts.gather(_traits.c.trait_id)).label("traits"),
+        _of_provider(
+            _memberships.join(uuids, uuids.c.id == _memberships.c.aggregate_id),
+            _memberships.c.resource_provider_id,
+            sa.func.aggregate_strings(uuids.c.uuid, BETWEEN_ROWS)).label("aggregates"),
+    ).where(lists.among(_providers.c.id, "ids"))
 
 
 #: Prepared, because a worker that sees a change does little else.
 _SOME = PreparedRead(_select_some())
-
-
-class _Provider(NamedTuple):
-    """A row of ``_ALL_PROVIDERS``."""
-
-    id: int
-    uuid: str
-    name: str
-    generation: int | None
-    parent_provider_id: int | None
-    created_at: datetime.datetime | None
-    updated_at: datetime.datetime | None
-    revision: int
-    pooled: bool
 
 
 def load_names(session: Session) -> NameIndex:
@@ -143,12 +101,10 @@ def load_names(session: Session) -> NameIndex:
 
 def load_all_providers(session: Session) -> list[ProviderRow]:
     """Read all providers."""
-    parse_inventory = _Parsed(_parse_inventory).__getitem__
     uuids: dict[int, str] = dict(_read_rows(session.execute(_AGGREGATE_UUIDS)))
     belongings = _Belongings(
-        inventories=_read_texts(session, _ALL_INVENTORIES, lambda text: tuple(
-            sorted(map(parse_inventory, text.split(_BETWEEN_ROWS))))),
-        traits=_read_texts(session, _ALL_TRAITS, lambda text: frozenset(_parse_ids(text))),
+        inventories=_read_texts(session, _ALL_INVENTORIES, _make_inventories_parser()),
+        traits=_read_texts(session, _ALL_TRAITS, _parse_ids),
         aggregates=_read_texts(session, _ALL_MEMBERSHIPS, lambda text: frozenset(
             uuids[id_] for id_ in _parse_ids(text) if id_ in uuids)))
     return _assemble(session, belongings, _read_rows(session.execute(_ALL_PROVIDERS)))
@@ -159,8 +115,13 @@ def load_providers(session: Session, ids: Collection[int]) -> dict[int, Provider
     providers: dict[int, ProviderRow | None] = dict.fromkeys(ids)
     ordered = sorted(ids)
     for start in range(0, len(ordered), _BATCH):
-        belongings, rows = _sort_out(
-            _SOME.fetch_in(session, {"ids": ordered[start:start + _BATCH]}))
+        rows = _SOME.fetch_in(session, {"ids": ordered[start:start + _BATCH]})
+        belongings = _Belongings(
+            _parse_texts(
+                ((row.id, row.inventories) for row in rows), _make_inventories_parser()),
+            _parse_texts(((row.id, row.traits) for row in rows), _parse_ids),
+            _parse_texts(((row.id, row.aggregates) for row in rows),
+                         lambda text: frozenset(text.split(BETWEEN_ROWS))))
         providers.update((row.id, row) for row in _assemble(session, belongings, rows))
     return providers
 
@@ -185,50 +146,38 @@ class _Belongings(NamedTuple):
     aggregates: Mapping[int, frozenset[str]]
 
 
+def _make_inventories_parser() -> Callable[[str], tuple[InventoryRow, ...]]:
+    parse = _Parsed(_parse_inventory).__getitem__
+    return lambda text: tuple(sorted(map(parse, text.split(BETWEEN_ROWS))))
+
+
 def _parse_inventory(text: str) -> InventoryRow:
-    return InventoryRow._make(map(int, text.split(_BETWEEN_NUMBERS)))
+    return InventoryRow._make(map(int, text.split(BETWEEN_NUMBERS)))
 
 
-def _parse_ids(text: str) -> Iterator[int]:
-    return map(int, text.split(_BETWEEN_ROWS))
+def _parse_ids(text: str) -> frozenset[int]:
+    return frozenset(map(int, text.split(BETWEEN_ROWS)))
 
 
 def _read_texts(
     session: Session, statement: sa.Select[int, str], parse: Callable[[str], _Value]
 ) -> dict[int, _Value]:
     """Read what ``_gather`` built: {provider: what its text says}."""
+    return _parse_texts(_read_rows(session.execute(statement)), parse)
+
+
+def _parse_texts(
+    texts: Iterable[tuple[int, str | None]], parse: Callable[[str], _Value]
+) -> dict[int, _Value]:
+    """Return {provider: what its text says}, without those that have none."""
     parsed = _Parsed(parse)
-    return {id_: parsed[text] for id_, text in _read_rows(session.execute(statement))}
+    return {id_: parsed[text] for id_, text in texts if text}
 
 
 def _read_rows(result: sa.CursorResult[Any]) -> Iterator[Any]:
     """Yield rows, fetched many at a time: one by one each costs twice as much."""
     for rows in result.partitions(_FETCHED_AT_ONCE):
         yield from rows
-
-
-def _sort_out(rows: Iterable[Any]) -> tuple[_Belongings, list[_Provider]]:
-    """Return what the rows of ``_SOME`` say."""
-    inventories: dict[int, list[InventoryRow]] = defaultdict(list)
-    traits: dict[int, set[int]] = defaultdict(set)
-    aggregates: dict[int, set[str]] = defaultdict(set)
-    providers = []
-    for values in rows:
-        what, id_, *numbers, text, name, created_at, updated_at = tuple(values)
-        if what == _INVENTORY:
-            inventories[id_].append(InventoryRow._make(numbers))
-        elif what == _TRAIT:
-            traits[id_].add(numbers[0])
-        elif what == _MEMBERSHIP:
-            aggregates[id_].add(text)
-        else:
-            providers.append(_Provider(
-                id_, text, name, numbers[0], numbers[1], created_at, updated_at,
-                numbers[2], bool(numbers[3])))
-    return _Belongings(
-        {id_: tuple(sorted(found)) for id_, found in inventories.items()},
-        {id_: frozenset(found) for id_, found in traits.items()},
-        {id_: frozenset(found) for id_, found in aggregates.items()}), providers
 
 
 def _assemble(
