@@ -1,8 +1,8 @@
 """Inserting many rows, and rows of which another transaction may be inserting the same.
 
 A refused INSERT would end a PostgreSQL transaction; ``build_skipping_insert`` leaves the row
-that is there alone, and ``insert_or_add`` adds to it, after waiting for whoever is just
-inserting it.
+that is there alone, and ``insert_or_add`` and ``insert_or_set`` change it, after waiting for
+whoever is just inserting it.
 """
 
 from __future__ import annotations
@@ -45,23 +45,38 @@ def insert_or_add(
 
     :param rows: they all name every column, those of the primary key too.
     """
-    statement = _build_adding_insert(table, name, session.dialect)
+    _upsert(session, table, name, rows, adds=True)
+
+
+def insert_or_set(
+    session: Session, table: sa.Table, name: str, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Do the same, but set the column."""
+    _upsert(session, table, name, rows, adds=False)
+
+
+def _upsert(
+    session: Session, table: sa.Table, name: str, rows: Sequence[Mapping[str, Any]], *, adds: bool
+) -> None:
     session.write_later(
-        statement, arrays.columns(rows) if session.dialect == "postgresql" else rows)
+        _build_upsert(table, name, session.dialect, adds=adds),
+        arrays.columns(rows) if session.dialect == "postgresql" else rows)
 
 
 @functools.cache
-def _build_adding_insert(table: sa.Table, name: str, dialect: str) -> sa.Insert:
+def _build_upsert(table: sa.Table, name: str, dialect: str, *, adds: bool) -> sa.Insert:
     # By dialect as the source of the rows is: arrays, or parameters.
-    added = table.c[name]
+    present = table.c[name]
     if dialect == "mysql":
         insert = mysql.insert(table).inline()
-        return insert.on_duplicate_key_update({name: added + insert.inserted[name]})
+        given = insert.inserted[name]
+        return insert.on_duplicate_key_update({name: present + given if adds else given})
     into: Any = (
         arrays.insert(postgresql.insert(table).inline(), table, table.c.keys())
         if dialect == "postgresql" else sqlite.insert(table).inline())
+    given = into.excluded[name]
     statement: sa.Insert = into.on_conflict_do_update(
-        index_elements=list(table.primary_key), set_={name: added + into.excluded[name]})
+        index_elements=list(table.primary_key), set_={name: present + given if adds else given})
     return statement
 
 

@@ -180,10 +180,10 @@ def record_acceptance(session: Session, row_ids: Collection[int], uuids: Collect
     :param row_ids: the rows of the nodes that bind them, which the session has locked
         (``LimitNodes.lock``). Re-checks that are counting now will count again.
     """
-    session.execute_write(_COUNT_ACCEPTANCE, {"ids": sorted(set(row_ids))})
-    _record_answers(session, uuids, stays=True)
+    if row_ids:
+        session.write_later(_COUNT_ACCEPTANCE, {"ids": sorted(set(row_ids))})
     # The same re-check may have been refused at the same time.
-    session.execute_write(_SET_STAYS, {"uuids": sorted(set(uuids))})
+    inserts.insert_or_set(session, _rechecked, "stays", _make_answers(uuids, stays=True))
 
 
 def record_refusal(session: Session, uuids: Collection[str]) -> None:
@@ -192,7 +192,7 @@ def record_refusal(session: Session, uuids: Collection[str]) -> None:
     :param session: has locked the nodes that bind them, so that concurrent re-checks answer
         one after the other.
     """
-    _record_answers(session, uuids, stays=False)
+    inserts.insert_missing(session.connection, _rechecked, _make_answers(uuids, stays=False))
 
 
 def is_unchanged(session: Session, seen: Mapping[int, int]) -> bool:
@@ -240,8 +240,6 @@ _COUNT_ACCEPTANCE = (
     .values(accepted=_nodes.c.accepted + 1))
 _ACCEPTANCES = sa.select(_nodes.c.id, _nodes.c.accepted).where(
     lists.among(_nodes.c.id, "ids"))
-_SET_STAYS = sa.update(_rechecked).where(
-    lists.among(_rechecked.c.consumer_uuid, "uuids")).values(stays=True)
 _is_old = _rechecked.c.answered_at < sa.bindparam("before")
 _OLD = sa.select(_rechecked.c.consumer_uuid).where(_is_old).limit(
     sa.bindparam("most", type_=sa.Integer))
@@ -279,10 +277,10 @@ def _select_acceptances(session: Session, row_ids: Collection[int]) -> dict[int,
         _ACCEPTANCES, {"ids": sorted(row_ids)})}
 
 
-def _record_answers(session: Session, uuids: Collection[str], *, stays: bool) -> None:
-    inserts.insert_missing(session.connection, _rechecked, [
-        {"consumer_uuid": uuid, "stays": stays, "answered_at": utcnow()}
-        for uuid in sorted(set(uuids))])
+def _make_answers(uuids: Collection[str], *, stays: bool) -> list[dict[str, Any]]:
+    now = utcnow()
+    return [{"consumer_uuid": uuid, "stays": stays, "answered_at": now}
+            for uuid in sorted(set(uuids))]
 
 
 def _read_recent_claims(
