@@ -39,6 +39,7 @@ _BATCH = 256
 _LARGE_BATCH = 4096
 #: How many rows of combinations are judged at a time.
 _CELLS = 2**20
+_NO_ROWS: Rows = np.array([], dtype=np.intp)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,8 +105,10 @@ def find(
     # One more tells that there are more.
     bound = wanted if most is None else min(
         most + 1, wanted if wanted is not None else most + 1)
-    columns = choices.combine_unambiguous(bound)
-    if columns is None:
+    unambiguous = choices.combine_unambiguous(bound)
+    if unambiguous is not None:
+        columns = _list_columns(unambiguous)
+    else:
         columns = (
             _search_in_turns(choices, bound, randomize=randomize) if bound is not None and in_turn
             else _search_tree_by_tree(choices, bound, randomize=randomize))
@@ -188,10 +191,10 @@ class Choices:
         self.anchors = ranked
         return True
 
-    def combine_unambiguous(self, bound: int | None) -> list[list[int]] | None:
+    def combine_unambiguous(self, bound: int | None) -> list[Rows] | None:
         """Combine all trees at once where none leaves a choice.
 
-        :returns: ``Candidates.columns``; None when some tree does leave one.
+        :returns: as ``Candidates.columns``; None when some tree does leave one.
         """
         plan, anchors = self.plan, self.anchors
         if any(part.away for part in plan.parts):
@@ -199,10 +202,11 @@ class Choices:
         nested = bool(plan.snapshot.layout.trees)
         if plan.subtrees and nested:
             return None
-        found: list[list[int]] = [[] for _ in (plan.parts if nested else plan.parts[:1])]
+        found: list[list[Rows]] = [[] for _ in (plan.parts if nested else plan.parts[:1])]
+        count = 0
         step = max(_BATCH, _CELLS // len(plan.parts)) if plan.has_rules else len(anchors)
         for start in range(0, len(anchors), step or 1):
-            left = None if bound is None else bound - len(found[0])
+            left = None if bound is None else bound - count
             if left == 0:
                 break
             batch = anchors[start:start + step] if plan.has_rules else anchors[:left]
@@ -217,8 +221,10 @@ class Choices:
             keep = judge(plan, columns)
             for rows_found, column in zip(found, columns, strict=False):
                 legal = column if keep is None else column[keep]
-                rows_found.extend(legal[:left].tolist())
-        return found if nested else found * len(plan.parts)
+                rows_found.append(legal[:left])
+            count += len(found[0][-1])
+        combined = [np.concatenate([_NO_ROWS, *rows]) for rows in found]
+        return combined if nested else combined * len(plan.parts)
 
     def batches(self, size: int = _BATCH, *, randomize: bool = False) -> Iterator[AnchorBatch]:
         """Prepare the anchors, a batch at a time."""
@@ -234,6 +240,12 @@ class Choices:
         """Prepare the trees, a batch at a time."""
         return itertools.chain.from_iterable(
             batch.trees() for batch in self.batches(randomize=randomize))
+
+
+def _list_columns(columns: Sequence[Rows]) -> list[list[int]]:
+    """Make lists of columns; one, of a column for all parts."""
+    first = columns[0].tolist()
+    return [first if column is columns[0] else column.tolist() for column in columns]
 
 
 def judge(plan: Plan, columns: list[Rows]) -> Mask | None:

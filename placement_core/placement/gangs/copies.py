@@ -69,11 +69,10 @@ def find_sites(choices: Choices, depth: int, most: int) -> FittingSites:
     columns = choices.combine_unambiguous(None)
     if columns is None:
         return _search_trees(choices, depth, most)
-    return _judge_columns(choices.plan, [np.array(each, dtype=np.intp) for each in columns],
-                          depth, most)
+    return _judge_columns(choices.plan, columns, depth, most)
 
 
-def _judge_columns(plan: Plan, columns: list[Rows], depth: int, most: int) -> FittingSites:
+def _judge_columns(plan: Plan, columns: Sequence[Rows], depth: int, most: int) -> FittingSites:
     """Return the sites of trees that leave no choice.
 
     :param columns: for each part the row that serves it, in each tree.

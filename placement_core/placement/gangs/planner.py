@@ -204,22 +204,33 @@ def extend(
 
 def _divide(copies: Numbers, by: Numbers, wanted: int, present: Numbers) -> Counter[int]:
     """Spread members among sites that are hosts of their own; as ``extend``."""
-    domains, first, number = np.unique(by, return_index=True, return_inverse=True)
-    # Domains, too, are in the order of preference: that of their first sites.
-    place = np.empty_like(first)
-    place[np.argsort(first)] = np.arange(len(domains))
-    number = place[number]
+    number = _number_in_order(by)
+    domains = int(number.max(initial=-1)) + 1
+    sites = np.bincount(number, minlength=domains)
     shares = _level(
-        np.bincount(number, copies, len(domains)).astype(np.int64),
-        np.bincount(number, present, len(domains)).astype(np.int64), wanted)
-    taken = np.where(np.bincount(number, minlength=len(domains))[number] == 1, shares[number], 0)
-    order = np.argsort(number, kind="stable")
-    bounds = np.searchsorted(number[order], np.arange(len(domains) + 1))
-    for domain in np.flatnonzero(shares).tolist():
-        own = order[bounds[domain]:bounds[domain + 1]]
-        if len(own) > 1:
+        np.bincount(number, copies, domains).astype(np.int64),
+        np.bincount(number, present, domains).astype(np.int64), wanted)
+    taken = np.where(sites[number] == 1, shares[number], 0)
+    divided = np.flatnonzero((shares > 0) & (sites > 1))
+    if len(divided):
+        order = np.argsort(number, kind="stable")
+        bounds = np.searchsorted(number[order], np.arange(domains + 1))
+        for domain in divided.tolist():
+            own = order[bounds[domain]:bounds[domain + 1]]
             taken[own] = _level(copies[own], present[own], int(shares[domain]))
     return Counter({int(site): int(taken[site]) for site in np.flatnonzero(taken)})
+
+
+def _number_in_order(by: Numbers) -> Numbers:
+    """Number domains, too, in the order of preference: that of their first sites."""
+    # That of what is in no domain is negative.
+    by = by - by.min(initial=0)
+    positions = np.arange(len(by))
+    first = np.zeros(int(by.max(initial=-1)) + 1, dtype=np.int64)
+    first[by[::-1]] = positions[::-1]
+    first_of_its_domain = first[by]
+    numbers: Numbers = np.cumsum(first_of_its_domain == positions) - 1
+    return numbers[first_of_its_domain]
 
 
 def _level(rooms: Numbers, present: Numbers, wanted: int) -> Numbers:
@@ -260,7 +271,7 @@ def _preselect(
 
 def _compete(sites: Sites) -> bool:
     """Say whether what one site takes, another may lack."""
-    return bool(sites.pool_copies) or len(np.unique(sites.hosts)) < len(sites)
+    return bool(sites.pool_copies) or bool((np.bincount(sites.hosts) > 1).any())
 
 
 class _Taking:

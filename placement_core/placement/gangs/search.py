@@ -125,10 +125,10 @@ def _list_members(
     named = [level for level in (request.within, request.order_by, request.divided_by)
              if level is not None]
 
-    def sort_key(site: int) -> list[list[tuple[int, str]]]:
+    def sort_key(site: int) -> tuple[list[list[tuple[int, str]]], str]:
         names = [topology.name(level, site) for level in (*named, _HOST)]
         provider = topology.snapshot.entry(int(topology.fitting.rows[site])).provider
-        return [_split_digits(name) for name in (*names, provider.name, provider.uuid)]
+        return [_split_digits(name) for name in (*names, provider.name)], provider.uuid
 
     members = []
     for site in sorted(taken, key=sort_key):

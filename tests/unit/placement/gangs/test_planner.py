@@ -112,8 +112,10 @@ class TestExtend(base.TestCase):
     @hypothesis.given(_CHANCE, st.integers(1, 5), st.booleans())
     def test_against_every_choice(self, chance, wanted, pack):
         count = chance.randint(1, 5)
+        # -1: hosts that are in no domain together are one.
         copies, present, by = (
-            np.array([chance.randint(0, most) for _ in range(count)]) for most in (3, 2, 2))
+            np.array([chance.randint(least, most) for _ in range(count)])
+            for least, most in ((0, 3), (0, 2), (-1, 1)))
         taken = planner.extend(copies, by, wanted, present, pack=pack, spread=not pack)
         self.assertEqual(min(wanted, copies.sum()), taken.total())
         self.assertTrue(all(0 < taken[site] <= copies[site] for site in taken), taken)
