@@ -7,6 +7,7 @@ A caller on a Unix socket has no address: it is a proxy as a rule.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import logging
 from collections.abc import Iterable
@@ -73,6 +74,8 @@ def is_local(environ: dict[str, Any]) -> bool:
         is_loopback(environ.get("REMOTE_ADDR") or ""))
 
 
+# The same few callers ask again and again, and reading an address takes long.
+@functools.lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Say whether an address is a loopback address, or ``localhost``."""
     try:
