@@ -7,10 +7,9 @@ Source: design §5, requirement Q9.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import logging
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from placement_core import amounts, errors as core_errors, metrics
@@ -27,18 +26,18 @@ from placement_core.placement.allocations.gates import (
     WriteRequest,
 )
 from placement_core.placement.allocations.owners import Owners
-from placement_core.placement.allocations.usage_delta import Amounts, UsageDelta
 from placement_core.placement.usage import project_usage
 from placement_core.placement.usage.usage_index import ProjectSet
 from placement_core.quota import errors, fullness, locked_usage, recheck_order
-from placement_core.quota.decisions import (
-    BoundDelta,
-    Decisions,
-    ProjectLimits,
-    Totals,
-    add_up,
+from placement_core.quota.decisions import Decisions, ProjectLimits, Totals, add_up
+from placement_core.quota.fullness import Allowances, Charge
+from placement_core.quota.growths import (
+    Growth,
+    PreparedLimits,
+    User,
+    claim_nothing,
+    find_growth,
 )
-from placement_core.quota.fullness import Allowances, Charge, Charges, NodeLimits
 from placement_core.quota.limit_sources import LimitSource
 from placement_core.quota.locked_usage import LockedUsage, ProjectRows
 from placement_core.quota.nodes import LimitNodes
@@ -47,12 +46,6 @@ from placement_core.quota.records import ExceededLimit
 LOG = logging.getLogger(__name__)
 
 Mode = Literal["audit", "enforce"]
-
-#: How many growths of usage are remembered for the owners of a write.
-_MOST_BOUND = 32
-
-#: (project id, user id)
-_User = tuple[str, str]
 
 
 class QuotaGuard(Gate):
@@ -103,11 +96,11 @@ class QuotaGuard(Gate):
             LOG.warning("quota guard (audit): not known whether it would be refused: %s", error)
         return Check()
 
-    def _fetch(self, ctx: Context, owners: Collection[_User]) -> _PreparedLimits:
+    def _fetch(self, ctx: Context, owners: Collection[User]) -> PreparedLimits:
         decisions = self._decisions
         key = decisions.service_key(ctx, self._source.service_type, self._source.region_id)
         project_limits: dict[str, ProjectLimits] = {}
-        users_limits: dict[_User, Mapping[str, Amount]] = {}
+        users_limits: dict[User, Mapping[str, Amount]] = {}
         for project_id, user_id in sorted(owners):
             project_limits[project_id] = decisions.project_limits(ctx, project_id, key)
             user_limits = decisions.user_limits(
@@ -131,7 +124,7 @@ class QuotaGuard(Gate):
             *project_limits, *(
                 node_id for limits in project_limits.values()
                 for node_id in decisions.nodes_to_lock(limits, limits.effective.defaults))})
-        return _PreparedLimits(project_limits, users_limits, node_ids, rows, node_limits)
+        return PreparedLimits(project_limits, users_limits, node_ids, rows, node_limits)
 
     def decide(
         self, ctx: Context, checks: Sequence[Check], writes: Sequence[PlannedWrite]
@@ -148,8 +141,8 @@ class QuotaGuard(Gate):
         growths = {
             position: growth
             for position, (check, write) in enumerate(zip(checks, writes, strict=True))
-            if isinstance(check, _PreparedLimits)
-            and (growth := self._find_growth(check, write)) is not None}
+            if isinstance(check, PreparedLimits)
+            and (growth := find_growth(self._decisions, check, write)) is not None}
         session = writes[0].session
         grows_unjudged = any(map(_grows_unjudged, checks, writes))
         if grows_unjudged and self._mode == "enforce":
@@ -185,7 +178,7 @@ class QuotaGuard(Gate):
         return refusals
 
     def _charge_nodes(
-        self, ctx: Context, session: Session, growths: Collection[_Growth]
+        self, ctx: Context, session: Session, growths: Collection[Growth]
     ) -> bool:
         """Lock the nodes and add the growths to their fullness; return False if it must be read.
 
@@ -203,7 +196,7 @@ class QuotaGuard(Gate):
         return True
 
     def _set_fullness(
-        self, ctx: Context, session: Session, growths: Mapping[int, _Growth],
+        self, ctx: Context, session: Session, growths: Mapping[int, Growth],
         refusals: Collection[int], used: Totals,
     ) -> None:
         """Set the fullness of nodes that are locked, below which usage was read.
@@ -213,7 +206,7 @@ class QuotaGuard(Gate):
         :param growths: by the positions of their writes, as ``refusals``.
         """
         charges = fullness.add_charges(
-            growth.bound.charges if position not in refusals else _claim_nothing(growth)
+            growth.bound.charges if position not in refusals else claim_nothing(growth)
             for position, growth in growths.items())
         if not charges:
             return
@@ -224,7 +217,7 @@ class QuotaGuard(Gate):
         if self._nodes.keep_fullness(ctx):
             self._allowances.grant(measured)
 
-    def _lock_nodes(self, session: Session, growths: Iterable[_Growth]) -> None:
+    def _lock_nodes(self, session: Session, growths: Iterable[Growth]) -> None:
         node_ids: dict[str, int] = {}
         for growth in growths:
             node_ids |= growth.bound.node_ids
@@ -232,7 +225,7 @@ class QuotaGuard(Gate):
         self._nodes.lock_to_grow_later(session, node_ids, self._decisions.forget)
 
     def _judge(
-        self, ctx: Context, growth: _Growth, usage: _UsageSoFar
+        self, ctx: Context, growth: Growth, usage: _UsageSoFar
     ) -> errors.QuotaExceeded | None:
         """Return the refusal of a write, or None."""
         exceeded_limits = [*self._exceeded_by_projects(growth, usage),
@@ -252,63 +245,8 @@ class QuotaGuard(Gate):
         LOG.warning("quota guard (audit): would be refused: %s", refusal)
         return None
 
-    def _find_growth(self, limits: _PreparedLimits, write: PlannedWrite) -> _Growth | None:
-        """Return what of a write limits bind; None: its usage does not grow."""
-        key = usage_delta.find_key(write)
-        bound = limits.bound.get(key)
-        if bound is None:
-            growth = usage_delta.measure(write)
-            if not (growth.projects or growth.users):
-                return None
-            bound = self._bind(limits, growth)
-            if key is not None:
-                if len(limits.bound) >= _MOST_BOUND:
-                    limits.bound.clear()
-                limits.bound[key] = bound
-        return _Growth(write, limits, bound)
-
-    def _bind(self, limits: _PreparedLimits, growth: UsageDelta) -> _BoundGrowth:
-        resources = self._decisions.resources
-        deltas = {
-            project_id: self._deltas(
-                self._decisions.limit_names(limits.project_limits[project_id], amounts_), amounts_)
-            for project_id, amounts_ in growth.projects.items()}
-        user_deltas = {
-            user: self._deltas(limits.users_limits[user], amounts_)
-            for user, amounts_ in growth.users.items() if user in limits.users_limits}
-        nodes = {
-            node_id for project_id, names in deltas.items()
-            for node_id in self._decisions.nodes_to_lock(
-                limits.project_limits[project_id], names)}
-        nodes |= {project_id for (project_id, _), names in user_deltas.items() if names}
-        changes = {
-            project_id: {name: sum(amounts_.get(unit, 0) for unit in resources.units(name))
-                         for names in deltas.values() for name in names}
-            for project_id, amounts_ in growth.changes.items()}
-        bound = {
-            project_id: self._decisions.bind(
-                limits.project_limits[project_id], of_project,
-                {other: of_other for other, of_other in changes.items() if other != project_id})
-            for project_id, of_project in deltas.items()}
-        return _BoundGrowth(
-            list(itertools.chain.from_iterable(bound.values())), user_deltas,
-            {node_id: limits.node_ids[node_id] for node_id in nodes},
-            fullness.add_charges(
-                _find_charges(limits, project_id, of_project)
-                for project_id, of_project in bound.items()))
-
-    def _deltas(self, names: Collection[str], growth: Amounts) -> dict[str, int]:
-        """Return how much each resource grows, by name; only resources that grow."""
-        deltas = {}
-        resources = self._decisions.resources
-        for name in filter(resources.is_guarded, names):
-            delta = sum(growth.get(unit, 0) for unit in resources.units(name))
-            if delta > 0:
-                deltas[name] = delta
-        return deltas
-
     def _read_usage(
-        self, ctx: Context, session: Session, growths: Sequence[_Growth],
+        self, ctx: Context, session: Session, growths: Sequence[Growth],
         project_limits: Sequence[ProjectLimits],
     ) -> Totals:
         """Return the usage of all projects that count against limits of the growths.
@@ -351,7 +289,7 @@ class QuotaGuard(Gate):
         return usage
 
     def _exceeded_by_projects(
-        self, growth: _Growth, usage: _UsageSoFar
+        self, growth: Growth, usage: _UsageSoFar
     ) -> list[ExceededLimit]:
         # Usually nothing is near a limit, and one sum for each resource shows it.
         rows = growth.limits.rows
@@ -370,7 +308,7 @@ class QuotaGuard(Gate):
             for excess in self._decisions.judge(growth.bound.deltas, add_up(usage))))
 
     def _exceeded_by_users(
-        self, ctx: Context, growth: _Growth, earlier: usage_delta.NamedChanges
+        self, ctx: Context, growth: Growth, earlier: usage_delta.NamedChanges
     ) -> Iterator[ExceededLimit]:
         for (project_id, user_id), user_deltas in growth.bound.user_deltas.items():
             if not user_deltas:
@@ -426,53 +364,6 @@ class _UsageSoFar:
         return changed
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _PreparedLimits(Check):
-    """The limits that bind the owners of a write, as they were before its transaction.
-
-    :ivar project_limits: {project: the limits that bind it}.
-    :ivar users_limits: {user: {resource name: limit}}, for users that have limits.
-    :ivar node_ids: {limit node: the id of its row}.
-    :ivar rows: of the projects that count against the limits; None: they are too many for one
-        statement.
-    :ivar node_limits: {project: {limit node above it, or itself: its limits}}; empty: this guard
-        does not keep the fullness of nodes.
-    :ivar bound: what the limits bind of growths that were seen: flavors come again.
-    """
-
-    project_limits: Mapping[str, ProjectLimits]
-    users_limits: Mapping[_User, Mapping[str, Amount]]
-    node_ids: Mapping[str, int]
-    rows: ProjectRows | None
-    node_limits: Mapping[str, Mapping[str, NodeLimits]]
-    bound: dict[Hashable, _BoundGrowth] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _BoundGrowth:
-    """What limits bind of the growth of usage by a write.
-
-    :ivar deltas: of resources that grow, by project.
-    :ivar user_deltas: {user: {resource name: amount}}, of users that have limits.
-    :ivar node_ids: {node to lock: the id of its row}.
-    :ivar charges: the parts that it takes of the limits of nodes; None: not known.
-    """
-
-    deltas: Sequence[BoundDelta]
-    user_deltas: Mapping[_User, Mapping[str, int]]
-    node_ids: Mapping[str, int]
-    charges: Charges | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Growth:
-    """A write that lets usage grow, the limits of its owners, and what they bind of it."""
-
-    write: PlannedWrite
-    limits: _PreparedLimits
-    bound: _BoundGrowth
-
-
 class _Reshape(Check):
     """A reshape is never refused, but may let usage grow."""
 
@@ -482,36 +373,3 @@ def _grows_unjudged(check: Check, write: PlannedWrite) -> bool:
     if isinstance(check, _Reshape):
         return any(change > 0 for change in usage_delta.find_changes(write.plan).values())
     return usage_delta.grows_unjudged(write.plan)
-
-
-def _find_charges(
-    limits: _PreparedLimits, project_id: str, deltas: Iterable[BoundDelta]
-) -> Charges | None:
-    """Return the parts that the growth of a project takes of the limits of nodes.
-
-    :returns: None: the fullness of nodes does not say how much there is of a resource.
-    """
-    node_limits = limits.node_limits.get(project_id)
-    if node_limits is None:
-        return None
-    charges: dict[int, Charge] = {}
-    for delta in deltas:
-        for binding in delta.bindings:
-            of_node = node_limits.get(binding.node_id)
-            if of_node is None or (delta.resource_name, binding) not in of_node.bindings:
-                return None
-            row_id = limits.node_ids[binding.node_id]
-            charge = Charge(of_node, fullness.find_part(delta.amount, binding.limit))
-            earlier = charges.setdefault(row_id, charge)
-            if earlier.limits is not of_node:
-                return None  # two nodes share a row (``LimitNodes``)
-            if earlier.part < charge.part:
-                charges[row_id] = charge
-    return charges
-
-
-def _claim_nothing(growth: _Growth) -> Charges | None:
-    """Return the same nodes as the charges of a growth has, without any part of their limits."""
-    charges = growth.bound.charges
-    return None if charges is None else {
-        row_id: Charge(charge.limits, 0) for row_id, charge in charges.items()}
