@@ -4,8 +4,6 @@
 # MALLOC_ARENA_MAX=1 in its environment, so that workers keep the memory of a large answer. Put a
 # proxy before it (etc/placement/nginx.conf.sample).
 
-import sys
-
 wsgi_app = "placement_core.wsgi:application"
 bind = "127.0.0.1:8779"
 workers = 4
@@ -23,6 +21,4 @@ graceful_timeout = 30
 
 def post_worker_init(worker):
     """Build the service before the first request, so that the port answers only when it can."""
-    # Threads make each other give way less often than every 5 ms, which suits claims.
-    sys.setswitchinterval(0.02)
     worker.wsgi.load()

@@ -52,10 +52,6 @@ _ANSWER_SECONDS = 20
 _CONNECT_TO = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 #: Options of mallopt(3): M_MMAP_THRESHOLD, M_TRIM_THRESHOLD (bytes), M_ARENA_MAX.
 _MALLOC = {-3: 32 * 1024**2, -1: 64 * 1024**2, -8: 1}
-#: For how long a thread may keep the interpreter while others wait for it. With Python's 5 ms each
-#: of 16 threads would be made to give way in the middle of its work, and each of those that wait
-#: wakes as often to demand it.
-_SWITCH_SECONDS = 0.02
 
 
 class Serve(base.Command):
@@ -175,7 +171,6 @@ def _load_application(
 ) -> Callable[..., Any]:
     """Build the application, in a worker that processes ``threads`` requests at a time."""
     supervisor.end_with_parent(stop_seconds)
-    sys.setswitchinterval(_SWITCH_SECONDS)
     _keep_memory()
     with no_garbage_collection():
         # The manager's process does without it.
