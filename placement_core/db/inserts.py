@@ -69,14 +69,14 @@ def _build_upsert(table: sa.Table, name: str, dialect: str, *, adds: bool) -> sa
     present = table.c[name]
     if dialect == "mysql":
         insert = mysql.insert(table).inline()
-        given = insert.inserted[name]
-        return insert.on_duplicate_key_update({name: present + given if adds else given})
+        value = insert.inserted[name]
+        return insert.on_duplicate_key_update({name: present + value if adds else value})
     into: Any = (
         arrays.insert(postgresql.insert(table).inline(), table, table.c.keys())
         if dialect == "postgresql" else sqlite.insert(table).inline())
-    given = into.excluded[name]
+    value = into.excluded[name]
     statement: sa.Insert = into.on_conflict_do_update(
-        index_elements=list(table.primary_key), set_={name: present + given if adds else given})
+        index_elements=list(table.primary_key), set_={name: present + value if adds else value})
     return statement
 
 

@@ -214,6 +214,6 @@ def _build_batch_update(count: int) -> sa.Update:
             for place in range(count)]
     if count == 1:
         return _build_update(rows[0])
-    asked = sa.union_all(*(
+    changes = sa.union_all(*(
         sa.select(*(value.label(name) for name, value in row.items())) for row in rows))
-    return _build_update(dict(asked.subquery("asked").c))
+    return _build_update(dict(changes.subquery("asked").c))

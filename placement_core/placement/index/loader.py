@@ -62,7 +62,7 @@ _CLASSES = sa.select(tables.resource_classes.c.id, tables.resource_classes.c.nam
 _TRAIT_NAMES = sa.select(tables.traits.c.id, tables.traits.c.name)
 
 
-def _of_provider(
+def _build_text(
     joined: sa.FromClause, id_: sa.ColumnElement[int], text: sa.ColumnElement[str]
 ) -> sa.ScalarSelect[str]:
     """Build the text of everything of one kind that belongs to a provider."""
@@ -74,13 +74,13 @@ def _select_some() -> sa.Select[Any]:
     """Build the query for everything of some providers, so that a refresh is one round trip."""
     uuids = tables.placement_aggregates
     return _ALL_PROVIDERS.add_columns(
-        _of_provider(
+        _build_text(
             _inventories, _inventories.c.resource_provider_id,
             number_texts.gather(*_INVENTORY_NUMBERS)).label("inventories"),
-        _of_provider(
+        _build_text(
             _traits, _traits.c.resource_provider_id,
             number_texts.gather(_traits.c.trait_id)).label("traits"),
-        _of_provider(
+        _build_text(
             _memberships.join(uuids, uuids.c.id == _memberships.c.aggregate_id),
             _memberships.c.resource_provider_id,
             sa.func.aggregate_strings(uuids.c.uuid, BETWEEN_ROWS)).label("aggregates"),
