@@ -184,12 +184,13 @@ _CHANGE = {"provider": sa.Integer, "class": sa.Integer, "delta": sa.BigInteger,
            "let_in": sa.Integer}
 
 
-def _build_update(changes: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
+def _build_array_update() -> sa.Update:
+    changes = dict(arrays.rows("asked", _CHANGE).c)
     return sa.update(_inventories).where(_is_allowed(changes)).values(
         used=_inventories.c.used + changes["delta"])
 
 
-_CHANGE_ARRAYS = _build_update(dict(arrays.rows("asked", _CHANGE).c))
+_CHANGE_ARRAYS = _build_array_update()
 
 
 def _build_shift(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
@@ -210,10 +211,14 @@ _SHIFT_ARRAYS = _build_shift(dict(arrays.rows("asked", _SHIFTED).c))
 @functools.cache
 def _build_batch_update(count: int) -> sa.Update:
     """Build the statement for ``count`` inventories with a parameter for each value."""
-    rows = [{name: sa.bindparam(f"{name}{place}", type_=kind) for name, kind in _CHANGE.items()}
-            for place in range(count)]
-    if count == 1:
-        return _build_update(rows[0])
-    changes = sa.union_all(*(
-        sa.select(*(value.label(name) for name, value in row.items())) for row in rows))
-    return _build_update(dict(changes.subquery("asked").c))
+    columns = _inventories.c
+    changes, conditions = [], []
+    for place in range(count):
+        values = {name: sa.bindparam(f"{name}{place}", type_=kind)
+                 for name, kind in _CHANGE.items()}
+        here = sa.and_(columns.resource_provider_id == values["provider"],
+                       columns.resource_class_id == values["class"])
+        changes.append((here, values["delta"]))
+        conditions.append(_is_allowed(values))
+    change = changes[0][1] if count == 1 else sa.case(*changes, else_=0)
+    return sa.update(_inventories).where(sa.or_(*conditions)).values(used=columns.used + change)

@@ -16,7 +16,7 @@ from placement_core.placement import tables as placement_tables
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import errors, recheck_order, rechecks, tables
 from placement_core.testing import factories
-from tests import nova_databases, races
+from tests import base, databases, nova_databases, races
 from tests.functional.quota import cases
 
 _mappings = cell_tables.instance_mappings
@@ -59,6 +59,25 @@ class RechecksTestCase(cases.QuotaTestCase):
     def older(self, uuid, minutes):
         self.api(sa.update(_mappings).where(_mappings.c.instance_uuid == uuid).values(
             created_at=utcnow() - datetime.timedelta(minutes=minutes)))
+
+
+@databases.on_each_database
+class TestAnswers(base.DatabaseTestCase):
+
+    def test_who_was_accepted_stays(self):
+        """Whether the same re-check is refused before it or after it."""
+        refused, accepted_later, accepted_before = (factories.new_uuid() for _ in range(3))
+        with db.write(self.ctx) as session:
+            recheck_order.record_refusal(session, [refused, accepted_later])
+        with db.write(self.ctx) as session:
+            recheck_order.record_acceptance(session, [], [accepted_later, accepted_before])
+        with db.write(self.ctx) as session:
+            recheck_order.record_refusal(session, [accepted_before])
+        with self.database.autocommit.connect() as connection:
+            self.assertEqual(
+                {refused: False, accepted_later: True, accepted_before: True},
+                {row.consumer_uuid: bool(row.stays) for row in connection.execute(
+                    sa.select(tables.rechecked_claims))})
 
 
 @cases.in_every_way

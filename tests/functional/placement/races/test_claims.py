@@ -1,7 +1,7 @@
 import sqlalchemy as sa
 
 from placement_core import db
-from placement_core.placement import allocations, errors, inventories
+from placement_core.placement import allocations, errors, inventories, tables
 from placement_core.placement.usage import usages
 from placement_core.testing import factories
 from tests import databases, races
@@ -162,6 +162,20 @@ class TestRacingConsumers(claims.ClaimsTestCase):
         self.assertEqual([self.consumer], rivals)
         self.assertEqual(({}, {"VCPU": 0}), (self.held(), self.used(host)))
         self.assert_audit_clean()
+
+    def test_a_claim_waits_for_no_inventories_but_its_own(self):
+        """However few there are, so that a plan might look at all of them."""
+        if self.kind == "sqlite":
+            self.skipTest("one writes at a time there")
+        amounts = {"VCPU": 1, "MEMORY_MB": 1, "DISK_GB": 1}
+        host, other = (self.provider(**dict.fromkeys(amounts, 9)) for _ in range(2))
+        other_inventories = (
+            sa.select(tables.inventories).where(
+                tables.inventories.c.resource_provider_id == other.id).with_for_update())
+        with db.write(self.context()) as session:
+            self.assertEqual(3, len(session.execute(other_inventories).all()))
+            self.claim({host: amounts})
+        self.assertEqual(amounts, self.used(host))
 
     def test_two_processes(self):
         host = self.provider(VCPU=16)
