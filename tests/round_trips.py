@@ -10,11 +10,12 @@ from placement_core.db import PreparedRead, Session
 class RoundTrips:
     """Counts how often a service waits for its database, BEGIN and COMMIT included.
 
-    Statements that are sent together count once.
+    Statements that are sent together count once, with the BEGIN before them.
     """
 
     def __init__(self, database):
         self.count = 0
+        self._begun = False
         self.database = database
         _COUNTING.add(self)
         for engine in (database.writer, database.autocommit, database.snapshot):
@@ -26,10 +27,19 @@ class RoundTrips:
             if database.dialect == "postgresql":
                 # On SQLite BEGIN is counted as a statement already; PyMySQL's
                 # connections are always in a transaction.
-                sa.event.listen(engine, "begin", self._one)
+                sa.event.listen(engine, "begin", self._begin)
+
+    def _begin(self, _connection):
+        """psycopg sends BEGIN by itself before the first statement, unless several go together."""
+        self._begun = True
 
     def _one(self, *_anything):
+        self.count += 1 + self._begun
+        self._begun = False
+
+    def _several(self):
         self.count += 1
+        self._begun = False
 
     def of(self, function, *arguments, **options):
         self.count = 0
@@ -45,16 +55,16 @@ _fetch = PreparedRead.fetch
 _flush, _send = Session.flush, Session._send
 
 
-def _count(database_engine=None, database=None):
-    for each in _COUNTING:
-        if database in (None, each.database) and database_engine in (
-                None, each.database.writer, each.database.autocommit, each.database.snapshot):
-            each._one()
+def _list_counting(engine=None, database=None):
+    return [each for each in _COUNTING if database in (None, each.database) and engine in (
+        None, each.database.writer, each.database.autocommit, each.database.snapshot)]
 
 
 def _fetch_counted(read, ctx, parameters=None):
     if ctx.session is None:
-        _count(database=ctx.database)
+        for each in _list_counting(database=ctx.database):
+            # On a connection of its own, without BEGIN.
+            each.count += 1
         for statements, database in list(_HEARING.items()):
             if database is ctx.database:
                 statements.texts.append(str(read._statement))
@@ -63,13 +73,15 @@ def _fetch_counted(read, ctx, parameters=None):
 
 def _flush_counted(session):
     if session._deferred:
-        _count(session._connection.engine)
+        for each in _list_counting(session._connection.engine):
+            each._several()
     _flush(session)
 
 
 def _send_counted(session, *given):
-    if not session._deferred:
-        _count(session._connection.engine)
+    if not session._deferred and not session._behind:
+        for each in _list_counting(session._connection.engine):
+            each._one()
     return _send(session, *given)
 
 

@@ -111,6 +111,19 @@ class PreparedRead:
         get = session.fetch_later(read, parameters)
         return lambda: rows(get())
 
+    def fetch_behind(
+        self, session: Session, parameters: Mapping[str, Any]
+    ) -> Callable[[], Sequence[Any] | None]:
+        """Read in an open transaction, right behind its next statement, with it (``Session``).
+
+        :returns: what returns the rows, as named tuples; None: it was not read.
+        """
+        if session.is_listened_to:
+            return lambda: None
+        read, rows = self._compile(session.compiled.dialect)
+        get = session.fetch_behind(read, parameters)
+        return lambda: None if (fetched := get()) is None else rows(fetched)
+
     def _compile(self, dialect: sa.Dialect) -> tuple[CompiledRead, _Rows]:
         compiled = self._compiled.get(dialect.name)
         if compiled is None:

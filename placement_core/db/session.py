@@ -79,7 +79,7 @@ class Session:
         is short unless it waited for a lock.
     """
 
-    __slots__ = ("_connection", "_deferred", "attributions", "caller", "changes_limits",
+    __slots__ = ("_behind", "_connection", "_deferred", "attributions", "caller", "changes_limits",
                  "commit_sent", "compiled", "dialect", "forget_limits", "implied_changes",
                  "limits_serial", "recorded_changes", "slowest_write_seconds", "txn", "writing")
 
@@ -88,6 +88,7 @@ class Session:
     ) -> None:
         self._connection = connection
         self._deferred: list[_Deferred] = []
+        self._behind: list[_Deferred] = []
         self.compiled = compiled
         self.dialect = connection.dialect.name
         self.writing = writing
@@ -106,6 +107,7 @@ class Session:
     def connection(self) -> sa.Connection:
         """Return the SQLAlchemy connection, for what ``execute`` lacks, with nothing deferred."""
         self.flush()
+        self._behind = []
         return self._connection
 
     def execute(
@@ -193,15 +195,32 @@ class Session:
 
         return get
 
+    def fetch_behind(
+        self, compiled: CompiledRead, parameters: Mapping[str, Any]
+    ) -> Callable[[], Sequence[Any] | None]:
+        """Execute a prepared read right behind the session's next statement, with it.
+
+        :returns: what returns its rows, as ``fetch``; None: it was not executed, because the
+            driver cannot send the two together, or that statement failed.
+        """
+        if not self.compiled.rows_together:
+            return lambda: None
+        fetched: list[Sequence[Any]] = []
+        self._behind.append(_Deferred(
+            compiled.for_parameters(parameters), parameters,
+            lambda cursor: fetched.append(_fetch_all(cursor))))
+        return lambda: fetched[0] if fetched else None
+
     def flush(self) -> None:
         """Execute what is deferred.
 
         :raises Exception: that of the first statement that fails or whose check does; none of
             the transaction must be committed then.
         """
-        deferred, self._deferred = self._deferred, []
-        if not deferred:
+        if not self._deferred:
             return
+        deferred = [*self._deferred, *self._behind]
+        self._deferred, self._behind = [], []
         results: list[Any] = []
         error: BaseException | None = None
         started = time.perf_counter()
@@ -223,7 +242,7 @@ class Session:
 
     def discard_deferred(self) -> None:
         """Forget what is deferred, because it is to be undone."""
-        self._deferred = []
+        self._deferred, self._behind = [], []
 
     @property
     def is_listened_to(self) -> bool:
@@ -247,7 +266,7 @@ class Session:
     def _send(
         self, compiled: CompiledStatement, parameters: Parameters, result: Callable[[Any], T]
     ) -> T:
-        if self._deferred:
+        if self._deferred or self._behind:
             returned: list[T] = []
             self._deferred.append(_Deferred(
                 compiled, parameters, lambda cursor: returned.append(result(cursor))))

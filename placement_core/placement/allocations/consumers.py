@@ -10,7 +10,7 @@ import collections
 import datetime
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -207,13 +207,36 @@ def is_consumer_uuid(text: str) -> bool:
 # Locking and removing consumer rows --------------------------------------------
 
 
-def lock_or_insert(session: db.Session, writes: Sequence[records.AllocationWrite]) -> set[str]:
+class LockedConsumers(NamedTuple):
+    """The consumers of some writes after they were locked or inserted.
+
+    :ivar existed: the uuids of those that existed.
+    :ivar refused: why others are not written, by their uuids; their rows are not locked.
+    :ivar at_once: whether the first statement locked or inserted all of them.
+    """
+
+    existed: set[str]
+    refused: Mapping[str, errors.ConsumerGenerationConflict]
+    at_once: bool
+
+
+def can_lock_at_once(session: db.Session, writes: Sequence[records.AllocationWrite]) -> bool:
+    """Say whether one statement locks all consumers if they are as their writers expect."""
+    if all(write.expected_generation is None and write.allocations for write in writes):
+        return len(writes) <= _BATCH
+    return len(writes) == 1 or session.dialect == "postgresql" and all(
+        write.expected_generation is not None for write in writes)
+
+
+def lock_or_insert(
+    session: db.Session, writes: Sequence[records.AllocationWrite]
+) -> LockedConsumers:
     """Lock the rows of the consumers, in the order of their uuids.
 
     Generations are incremented. A consumer that does not exist is inserted with generation 1,
     unless the write gives it no allocations.
 
-    :returns: the uuids of the consumers that existed.
+    :returns: refuses none.
     :raises errors.MalformedConsumer: no row can store the uuid.
     :raises errors.ConsumerGenerationConflict: a consumer has another generation than its
         writer expects.
@@ -222,29 +245,28 @@ def lock_or_insert(session: db.Session, writes: Sequence[records.AllocationWrite
     for write in writes:
         if not is_consumer_uuid(write.consumer_uuid):
             raise errors.MalformedConsumer(write.consumer_uuid)
-    existed, refused = lock_or_insert_each(session, writes, utcnow())
-    for refusal in refused.values():
+    locked = lock_or_insert_each(session, writes, utcnow())
+    for refusal in locked.refused.values():
         raise refusal
-    return existed
+    return locked
 
 
 def lock_or_insert_each(
     session: db.Session, writes: Sequence[records.AllocationWrite], at: datetime.datetime | None
-) -> tuple[set[str], dict[str, errors.ConsumerGenerationConflict]]:
+) -> LockedConsumers:
     """Do the same for writes that do not depend on each other.
 
     :param at: when consumers that existed are updated; None: ``date`` says so later of those
         that are.
-    :returns: the uuids of the consumers that existed, and the refusals, by the uuids of
-        consumers; the rows of these are not locked.
     :raises TransactionConflict: as ``lock_or_insert``.
     """
-    existed, refused = set(), {}
+    refused = {}
     ordered = sorted(writes, key=lambda write: write.consumer_uuid)
     inserted = _insert_together(session, [write for write in ordered if write.allocations
                                     and write.expected_generation is None])
-    existed |= _raise_together(session, [
+    existed = _raise_together(session, [
         write for write in ordered if write.expected_generation is not None], at)
+    by_the_first = inserted or existed.copy()
     for write in ordered:
         if write.consumer_uuid in inserted or write.consumer_uuid in existed:
             continue
@@ -254,7 +276,12 @@ def lock_or_insert_each(
                 existed.add(write.consumer_uuid)
         except errors.ConsumerGenerationConflict as refusal:
             refused[write.consumer_uuid] = refusal
-    return existed, refused
+    if len(ordered) == 1:
+        # If the consumer is as its writer expects, one statement was enough.
+        at_once = not refused and bool(existed) == (ordered[0].expected_generation is not None)
+    else:
+        at_once = len(by_the_first) == len(ordered)
+    return LockedConsumers(existed, refused, at_once and can_lock_at_once(session, writes))
 
 
 def undo(

@@ -117,7 +117,7 @@ class _Group:
 
         :raises _NothingToApply: there are none.
         """
-        self._lock_consumers(session)
+        self._load(session)
         self._plan(session)
         steps = _add_steps(self._planned.values())
         locks.lock_providers_later(session, steps)
@@ -149,10 +149,12 @@ class _Group:
             raise _NothingToApply
         return applied
 
-    def _lock_consumers(self, session: db.Session) -> None:
+    def _load(self, session: db.Session) -> None:
+        """Lock the consumers, and read the rows that the writes name."""
         # Not dated: of those that are refused nothing is to be written.
-        self._existed, refused = consumers.lock_or_insert_each(
-            session, self._collect_writes(self._order), None)
+        writes = self._collect_writes(self._order)
+        (self._existed, refused, _), self._rows = loaded.lock_and_read(
+            session, writes, lambda: consumers.lock_or_insert_each(session, writes, None))
         for position in self._order:
             for uuid in sorted(write.consumer_uuid
                                for write in self._writes[position].request.writes):
@@ -165,12 +167,10 @@ class _Group:
         return [write for position in positions for write in self._writes[position].request.writes]
 
     def _plan(self, session: db.Session) -> None:
-        """Read the rows that the writes name, and compute the changes of each."""
-        positions = self._list_applied()
-        self._rows = rows = loaded.read(
-            session, self._collect_writes(positions), existed=bool(self._existed))
+        """Compute the changes of each write."""
+        rows = self._rows
         paired = {*rows.paired, *rows.paired.values()}
-        for position in positions:
+        for position in self._list_applied():
             write = self._writes[position]
             writes = write.request.writes
             if any(each.consumer_uuid in paired for each in writes):

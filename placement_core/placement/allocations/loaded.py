@@ -10,14 +10,15 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
 from placement_core.db import PreparedRead, Session, clock, lists
 from placement_core.placement import records, tables
-from placement_core.placement.allocations import moves
+from placement_core.placement.allocations import consumers, moves
+from placement_core.placement.allocations.consumers import LockedConsumers
 
 #: (provider id, resource class id)
 Cell: TypeAlias = tuple[int, int]
@@ -172,9 +173,37 @@ class LoadedRows:
                 if name not in self.classes]
 
 
+def lock_and_read(
+    session: Session, writes: Sequence[records.AllocationWrite],
+    lock: Callable[[], LockedConsumers], *,
+    more_providers: Collection[str] = (), more_classes: Collection[str] = (),
+) -> tuple[LockedConsumers, LoadedRows]:
+    """Lock the consumers, and read the rows that the writes name.
+
+    One statement locks all consumers if they are as their writers expect, and the rows are read
+    right behind it, in the same round trip. If it did not lock all of them, they are read anew.
+
+    :param lock: locks or inserts the consumers of the writes.
+    """
+    fetch = None
+    if len(writes) <= _BATCH and consumers.can_lock_at_once(session, writes):
+        expected = any(write.expected_generation is not None for write in writes)
+        fetch = _choose_read(expected).fetch_behind(
+            session, _name_rows(writes, expected, more_providers, more_classes))
+    locked = lock()
+    labelled = fetch() if fetch is not None and locked.at_once else None
+    if labelled is None:
+        return locked, read(
+            session, writes, existed=bool(locked.existed), more_providers=more_providers,
+            more_classes=more_classes)
+    rows = LoadedRows()
+    _sort_out(rows, labelled, writes)
+    return locked, rows
+
+
 def read(
     session: Session, writes: Sequence[records.AllocationWrite], *,
-    existed: bool, more_providers: Iterable[str] = (), more_classes: Iterable[str] = (),
+    existed: bool, more_providers: Collection[str] = (), more_classes: Collection[str] = (),
 ) -> LoadedRows:
     """Read the rows that ``writes`` name.
 
@@ -182,8 +211,9 @@ def read(
     """
     rows = LoadedRows()
     for start in range(0, max(len(writes), 1), _BATCH):
-        _read_batch(session, rows, writes[start:start + _BATCH], existed,
-                    set(more_providers), set(more_classes))
+        batch = writes[start:start + _BATCH]
+        _sort_out(rows, _choose_read(existed).fetch_in(
+            session, _name_rows(batch, existed, more_providers, more_classes)), batch)
     return rows
 
 
@@ -204,32 +234,38 @@ def lock_pairs(
             session, sorted({*rows.paired, *rows.paired.values()} - written))
 
 
-def _read_batch(
-    session: Session, rows: LoadedRows, writes: Sequence[records.AllocationWrite], existed: bool,
-    providers: set[str], classes: set[str],
-) -> None:
+def _choose_read(existed: bool) -> PreparedRead:
+    return _READ_EXISTING if existed else _READ_NEW
+
+
+def _name_rows(
+    writes: Sequence[records.AllocationWrite], existed: bool, more_providers: Collection[str],
+    more_classes: Collection[str],
+) -> dict[str, list[str]]:
+    """Return the parameters of the statement: what the writes name, by kind."""
+    providers, classes = set(more_providers), set(more_classes)
     for write in writes:
         providers.update(write.allocations)
         for resources in write.allocations.values():
             classes.update(resources)
-    uuids = {write.consumer_uuid for write in writes}
     parameters = {"providers": sorted(providers), "classes": sorted(classes),
-                  "consumers": sorted(uuids)}
+                  "consumers": sorted({write.consumer_uuid for write in writes})}
     if existed:
         parameters["projects"] = sorted({write.project_id for write in writes})
         parameters["users"] = sorted({write.user_id for write in writes})
         parameters["types"] = sorted({write.consumer_type for write in writes
                                       if write.consumer_type is not None})
-    read = _READ_EXISTING if existed else _READ_NEW
-    _sort_out(rows, read.fetch_in(session, parameters), uuids)
+    return parameters
 
 
-def _sort_out(rows: LoadedRows, labelled: Iterable[Any], uuids: set[str]) -> None:
+def _sort_out(
+    rows: LoadedRows, labelled: Iterable[Any], writes: Sequence[records.AllocationWrite]
+) -> None:
     """Add the rows of the statement to the loaded rows.
 
     :param labelled: the rows of the statement, with their labels (``_build_branch``).
-    :param uuids: the consumers, as the writes spell them.
     """
+    uuids = {write.consumer_uuid for write in writes}
     # An adopted MySQL table compares without regard to case.
     spelled = {uuid.casefold(): uuid for uuid in uuids}
     names = {_PROVIDER: rows.providers, _CLASS: rows.classes, _PROJECT: rows.projects,

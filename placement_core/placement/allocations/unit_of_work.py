@@ -7,7 +7,7 @@ counters (``locks``). ``replace``, ``delete`` and ``reshape`` are lists of these
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -82,15 +82,18 @@ class UnitOfWork:
         self._plan = WritePlan()
         self._judged = any(check.judges_reserved_trees for check in checks)
 
-    def load(self, *, providers: Iterable[str] = (), classes: Iterable[str] = ()) -> LoadedRows:
+    def load(
+        self, *, providers: Collection[str] = (), classes: Collection[str] = ()
+    ) -> LoadedRows:
         """Lock the consumers, and read the rows that the writes name.
 
         :param providers: uuids of further providers to read; ``classes``: names of classes.
         """
-        self._existed = consumers.lock_or_insert(self.session, self.writes)
-        self._rows = loaded.read(
-            self.session, self.writes, existed=bool(self._existed), more_providers=providers,
-            more_classes=classes)
+        locked, self._rows = loaded.lock_and_read(
+            self.session, self.writes,
+            lambda: consumers.lock_or_insert(self.session, self.writes),
+            more_providers=providers, more_classes=classes)
+        self._existed = locked.existed
         return self._rows
 
     def plan(self, *, raise_generations: bool = True) -> WritePlan:

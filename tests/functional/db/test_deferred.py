@@ -92,6 +92,44 @@ class TestDeferred(base.DatabaseTestCase):
             session.flush()
         self.assertIn("one", self.names())
 
+    def test_a_read_right_behind_the_next_statement(self):
+        one, two = self.provider("one"), self.provider("two")
+        names = {"names": ["one", "two"]}
+        for deferred in (False, True):
+            with self.subTest(deferred=deferred), self.assertRaises(_WrongCountError), (
+                    db.write(self.ctx)) as session:
+                if deferred:
+                    session.write_later(_INSERT, two)
+                behind = _NAMES.fetch_behind(session, names)
+                self.assertIsNone(behind())
+                self.assertEqual(1, session.execute_write(_INSERT, one))
+                session.execute_write(_RAISE, {"of_uuid": one["uuid"]})
+                rows = behind()
+                # SQLite sends nothing together.
+                self.assertEqual(not self.waits, rows is None)
+                if rows is not None:
+                    self.assertEqual([("one", 0), ("two", 0)][:1 + deferred],
+                                     [tuple(row) for row in rows])
+                raise _WrongCountError
+
+    def test_a_read_behind_a_statement_that_fails(self):
+        one = self.provider("one")
+        with self.assertRaises(db_exception.DBDuplicateEntry), db.write(self.ctx) as session:
+            session.execute_write(_INSERT, one)
+            behind = _NAMES.fetch_behind(session, {"names": ["one"]})
+            try:
+                session.execute_write(_INSERT, one)
+            finally:
+                self.assertIsNone(behind())
+
+    def test_a_read_behind_what_is_sent_alone(self):
+        """It is not read later, when the rows are others."""
+        with db.write(self.ctx) as session:
+            behind = _NAMES.fetch_behind(session, {"names": ["one"]})
+            session.execute(sa.select(sa.func.count()).select_from(_providers))
+            session.execute_write(_INSERT, self.provider("one"))
+            self.assertIsNone(behind())
+
     def test_a_check_fails(self):
         with self.assertRaises(_WrongCountError), db.write(self.ctx) as session:
             session.write_later(_INSERT, self.provider("one"))

@@ -1,3 +1,5 @@
+from unittest import mock
+
 import sqlalchemy as sa
 
 from placement_core import db
@@ -130,6 +132,29 @@ class TestUnusedConsumers(claims.ClaimsTestCase):
     def test_they_can_be_written_by_generation(self):
         self.claim({self.host: {"VCPU": 2}}, seen=0)
         self.assertEqual(1, self.generation(self.consumer))
+
+    def test_one_that_vanishes_while_it_is_written(self):
+        """Its new owner is not taken for the one that was read before."""
+        if self.kind != "postgresql":
+            self.skipTest("whoever finds it locks it, or there is one writer at a time")
+        insert = consumers._insert_together
+
+        def insert_and_lose(session, writes):
+            inserted = insert(session, writes)
+            with self.database.writer.begin() as connection:
+                connection.execute(sa.delete(tables.consumers).where(
+                    tables.consumers.c.uuid == self.consumer))
+            return inserted
+
+        with mock.patch.object(consumers, "_insert_together", insert_and_lose):
+            allocations.replace(self.ctx, [
+                self.write({self.host: {"VCPU": 2}}, consumer=consumer, project="another",
+                           seen=None)
+                for consumer in (self.consumer, factories.new_uuid())], owners=self.owners)
+        found = allocations.list_for_consumer(self.ctx, self.consumer)
+        self.assertEqual(("another", 1), (found.project_id, found.generation))
+        usage, = usages.for_project(self.ctx, "another")
+        self.assertEqual((2, {"VCPU": 4}), (usage.consumer_count, dict(usage.resources)))
 
 
 @databases.on_each_database
