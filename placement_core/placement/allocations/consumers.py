@@ -224,8 +224,8 @@ def can_lock_at_once(session: db.Session, writes: Sequence[records.AllocationWri
     """Say whether one statement locks all consumers if they are as their writers expect."""
     if all(write.expected_generation is None and write.allocations for write in writes):
         return len(writes) <= _BATCH
-    return len(writes) == 1 or session.dialect == "postgresql" and all(
-        write.expected_generation is not None for write in writes)
+    return len(writes) == 1 or (session.dialect == "postgresql" and all(
+        write.expected_generation is not None for write in writes))
 
 
 def lock_or_insert(

@@ -3,7 +3,10 @@
 Each gets the answer that it would have got alone, if they had come one after the other. Unlike in
 the unit of work of a single write, nothing is written before it is decided who is refused: of a
 refused write only the rows of its consumers and the generations of its providers are to be undone.
-Source: design §4.
+
+Whether all fit, the statement that changes the inventories shows, as it does for a single write.
+Who does not, only the bounds of the inventories show: a group reads them if that statement has
+failed, or is likely to (``Shortages``). Source: design §4.
 """
 
 from __future__ import annotations
@@ -37,7 +40,12 @@ from placement_core.placement.allocations.gates import (
 )
 from placement_core.placement.allocations.loaded import Cell, LoadedRows
 from placement_core.placement.allocations.owners import Owners
-from placement_core.placement.allocations.plan import WritePlan, merge_plans, plan_writes
+from placement_core.placement.allocations.plan import (
+    CapacityShort,
+    WritePlan,
+    merge_plans,
+    plan_writes,
+)
 from placement_core.placement.allocations.refusals import InventoryBounds
 from placement_core.placement.records import AllocationWrite
 
@@ -46,12 +54,12 @@ from placement_core.placement.records import AllocationWrite
 Outcome: TypeAlias = Literal["applied"] | Undecided | Exception
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class GroupedWrite:
     """A write of a group.
 
     :ivar request: of well-formed consumers, and no reshape.
-    :ivar checks: one for each gate, from ``Gate.prepare``.
+    :ivar checks: one for each gate, from ``Gate.prepare``: those of the last attempt.
     :ivar caller: the context of its request.
     """
 
@@ -60,8 +68,31 @@ class GroupedWrite:
     caller: Context
 
 
+class Shortages:
+    """Whether writes of this process were refused for lack of room lately. Thread-safe.
+
+    A group that reads the bounds of the inventories first knows who does not fit. One that does
+    not is faster, but is made again if somebody does not.
+    """
+
+    #: So many groups save together what one costs that is made again.
+    _GROUPS = 20
+
+    def __init__(self) -> None:
+        self._groups_left = 0
+
+    def are_likely(self) -> bool:
+        """Return whether the next group should read the bounds first."""
+        return self._groups_left > 0
+
+    def note(self, *, short: bool) -> None:
+        """Note whether a write of a group was short of room."""
+        self._groups_left = self._GROUPS if short else max(0, self._groups_left - 1)
+
+
 def apply_together(
-    ctx: Context, writes: Sequence[GroupedWrite], gates: Sequence[Gate], owners: Owners
+    ctx: Context, writes: Sequence[GroupedWrite], gates: Sequence[Gate], owners: Owners,
+    shortages: Shortages,
 ) -> list[Outcome]:
     """Apply writes in one transaction.
 
@@ -70,19 +101,41 @@ def apply_together(
     :returns: the outcome of each. If the transaction was rolled back, all are undecided. An
         exception that is no refusal comes from the commit.
     """
-    group = _Group(ctx, writes, gates)
+    group = _Group(ctx, writes, gates, reads_bounds=shortages.are_likely())
+    try:
+        outcomes = _attempt(group, owners)
+    except CapacityShort:
+        shortages.note(short=True)
+    else:
+        shortages.note(short=group.was_short)
+        return outcomes
+    try:
+        for write in writes:
+            write.checks = [gate.prepare(ctx, write.request) for gate in gates]
+        return _attempt(_Group(ctx, writes, gates, reads_bounds=True), owners)
+    except Exception:  # noqa: BLE001 (each write finds out by itself)
+        return [Undecided() for _ in writes]
+
+
+def _attempt(group: _Group, owners: Owners) -> list[Outcome]:
+    """Attempt to apply a group.
+
+    :raises CapacityShort: an inventory does not allow the changes of all writes together.
+    """
     session: db.Session | None = None
     try:
-        with (translated_errors(), owners.forgetting(), db.write(ctx) as session):
+        with (translated_errors(), owners.forgetting(), db.write(group.ctx) as session):
             group.apply(session)
     except _NothingToApply:
         return group.outcomes
+    except CapacityShort:
+        raise
     except TransactionConflict:
-        return [Undecided() for _ in writes]
+        return [Undecided() for _ in group.outcomes]
     except Exception as error:  # noqa: BLE001 (each write finds out by itself)
         # Unless the COMMIT was lost, which may have happened.
         sent = session is not None and session.commit_sent
-        return [error if sent else Undecided() for _ in writes]
+        return [error if sent else Undecided() for _ in group.outcomes]
     return group.outcomes
 
 
@@ -94,12 +147,20 @@ class _Group:
     """The writes of one transaction.
 
     :ivar outcomes: one for each write; "applied" as long as nothing else is known.
+    :ivar was_short: whether a write is refused for lack of room.
     """
 
     def __init__(
-        self, ctx: Context, writes: Sequence[GroupedWrite], gates: Sequence[Gate]
+        self, ctx: Context, writes: Sequence[GroupedWrite], gates: Sequence[Gate], *,
+        reads_bounds: bool = False,
     ) -> None:
-        self._ctx = ctx
+        """Initialize an attempt.
+
+        :param reads_bounds: whether it is to find out which writes do not fit.
+        """
+        self.ctx = ctx
+        self.was_short = False
+        self._reads_bounds = reads_bounds
         self._gates = gates
         # Deletions first, because they make room for the others.
         self._order = sorted(range(len(writes)), key=lambda position: any(
@@ -116,15 +177,19 @@ class _Group:
         """Apply the writes that are not refused, in the order of locks.
 
         :raises _NothingToApply: there are none.
+        :raises CapacityShort: as ``_attempt``. The session's next statement may raise it.
         """
         self._load(session)
         self._plan(session)
         steps = _add_steps(self._planned.values())
         locks.lock_providers_later(session, steps)
-        # Read before gates take locks of their own, for which other workers' groups wait.
-        bounds = refusals.read_bounds_later(session, steps)
-        self._ask_gates()
-        self._check_bounds(bounds())
+        if self._reads_bounds or _mixes_signs(self._planned.values()):
+            # Read before gates take locks of their own, for which other workers' groups wait.
+            bounds = refusals.read_bounds_later(session, steps)
+            self._ask_gates()
+            self._check_bounds(bounds())
+        else:
+            self._ask_gates()
         applied = self._list_applied()
         plan = merge_plans(self._planned[position].plan for position in applied)
         self._undo_others(session, applied, steps, plan)
@@ -137,7 +202,7 @@ class _Group:
         applying.change_used(
             session, plan, () if any(check.judges_reserved_trees for check in checks) else None)
         tell_applied(session, checks)
-        applying.count(self._ctx, session, plan, self._gates)
+        applying.count(self.ctx, session, plan, self._gates)
 
     def _list_applied(self) -> list[int]:
         """Return the positions of the writes that are not refused, in their order.
@@ -198,7 +263,7 @@ class _Group:
         for number, gate in enumerate(self._gates):
             positions = self._list_applied()
             refused = gate.decide(
-                self._ctx, [self._writes[position].checks[number] for position in positions],
+                self.ctx, [self._writes[position].checks[number] for position in positions],
                 [self._planned[position] for position in positions])
             if refused:
                 self._doubt_gates()
@@ -234,7 +299,6 @@ class _Group:
 
         :param bounds: of the inventories of all providers that the writes name.
         """
-        refused = False
         for position in self._list_applied():
             if self.outcomes[position] != "applied":
                 continue  # since one before it was refused
@@ -242,13 +306,13 @@ class _Group:
             refusal = refusals.find_refusal(
                 write.writes, self._rows, bounds, write.plan.deltas)
             if refusal is not None:
-                self.outcomes[position], refused = refusal, True
+                self.outcomes[position], self.was_short = refusal, True
                 self._doubt_behind(position)
                 continue
             for cell, delta in write.plan.deltas.items():
                 if cell in bounds:
                     bounds[cell] = bounds[cell]._replace(used=bounds[cell].used + delta)
-        if refused:
+        if self.was_short:
             self._doubt_gates()
 
     def _undo_others(
@@ -273,6 +337,16 @@ def _list_changes(plan: WritePlan) -> list[RecordedChange]:
     The usage of providers follows from them.
     """
     return [RecordedChange(kinds.CONSUMER, uuid=uuid) for uuid in plan.consumers]
+
+
+def _mixes_signs(writes: Iterable[PlannedWrite]) -> bool:
+    """Return whether one write takes what another gives back.
+
+    Then the sum may fit although one of them does not.
+    """
+    changes = [change for write in writes for change in write.plan.deltas.items()]
+    grown = {cell for cell, delta in changes if delta > 0}
+    return any(delta < 0 and cell in grown for cell, delta in changes)
 
 
 def _add_steps(writes: Iterable[PlannedWrite]) -> collections.Counter[int]:

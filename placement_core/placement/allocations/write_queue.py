@@ -22,6 +22,7 @@ from placement_core.placement.allocations.gates import Check, Gate, WriteRequest
 from placement_core.placement.allocations.grouped_writes import (
     GroupedWrite,
     Outcome,
+    Shortages,
     apply_together,
 )
 from placement_core.placement.allocations.owners import Owners
@@ -69,6 +70,7 @@ class WriteQueue:
         self._lock = threading.Lock()
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._leaders = 0
+        self._shortages = Shortages()
 
     def run(
         self, attempt: Attempt, ctx: Context, request: WriteRequest, gates: Sequence[Gate],
@@ -185,7 +187,7 @@ class WriteQueue:
         try:
             with tracing.span("write group", links=[waiting.link for waiting in group]):
                 outcomes = apply_together(
-                    ctx, [waiting.write for waiting in group], gates, owners)
+                    ctx, [waiting.write for waiting in group], gates, owners, self._shortages)
             metrics.observe_write_group(
                 len(group), sum(outcome != "applied" for outcome in outcomes))
         finally:

@@ -17,7 +17,7 @@ from placement_core.db.session import RecordedChange
 from placement_core.placement import allocations, errors, providers, resource_classes, traits
 from placement_core.placement.allocations import grouped_writes
 from placement_core.placement.allocations.gates import WriteRequest
-from placement_core.placement.allocations.grouped_writes import GroupedWrite
+from placement_core.placement.allocations.grouped_writes import GroupedWrite, Shortages
 from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.records import AllocationWrite, InventoryValues
 from placement_core.testing import factories
@@ -142,7 +142,7 @@ class TestAudit(AuditTestCase):
         outcomes = grouped_writes.apply_together(
             self.call("leader"), [
                 GroupedWrite(WriteRequest([write]), [], self.call(user, request=f"req-{user}"))
-                for user, write in writes.items()], [], self.owners)
+                for user, write in writes.items()], [], self.owners, Shortages())
         self.assertEqual(["applied", "applied"], outcomes[:2])
         for user in ("jane", "joan"):
             self.assertEqual(

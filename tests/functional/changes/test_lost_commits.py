@@ -18,7 +18,7 @@ from placement_core.db.database import Database
 from placement_core.placement import allocations, errors
 from placement_core.placement.allocations import grouped_writes
 from placement_core.placement.allocations.gates import Undecided, WriteRequest
-from placement_core.placement.allocations.grouped_writes import GroupedWrite
+from placement_core.placement.allocations.grouped_writes import GroupedWrite, Shortages
 from placement_core.placement.usage import intervals
 from placement_core.placement.usage.intervals import UsageFilter
 from placement_core.testing import factories
@@ -197,7 +197,8 @@ class TestLostCommits(LossTestCase):
             self.lose(loss)
             outcomes = grouped_writes.apply_together(self.call(), [
                 GroupedWrite(WriteRequest([write]), [], call)
-                for write, call in zip(writes, calls, strict=True)], [], self.owners)
+                for write, call in zip(writes, calls, strict=True)], [], self.owners,
+                Shortages())
             self.assertEqual(["applied" if made else Undecided()] * 2, outcomes)
             for consumer, call in zip(consumers, calls, strict=True):
                 self.assertEqual([(1, True), (2, False)], self.intervals(consumer))

@@ -12,7 +12,7 @@ from placement_core.db.database import Database
 from placement_core.placement import allocations, tables
 from placement_core.placement.allocations import grouped_writes
 from placement_core.placement.allocations.gates import Undecided, WriteRequest
-from placement_core.placement.allocations.grouped_writes import GroupedWrite
+from placement_core.placement.allocations.grouped_writes import GroupedWrite, Shortages
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.db import proxy
@@ -208,7 +208,7 @@ class TestLostCommitsOfGroups(LostTestCase):
                     for uuid in (self.consumer, self.others)]
         return grouped_writes.apply_together(
             self.far, [GroupedWrite(request, [], self.far) for request in requests], [],
-            self.owners)
+            self.owners, Shortages())
 
     def assert_made(self, outcomes, made):
         self.assertTrue(self.proxy.happened.wait(20))

@@ -35,6 +35,27 @@ class _StopGate(allocations.Gate):
         return {}
 
 
+class _NotingGate(allocations.Gate):
+    """Notes each check that it makes.
+
+    :ivar made: [(consumer, check)].
+    """
+
+    def __init__(self):
+        self.made = []
+
+    def prepare(self, ctx, request):
+        self.made.append((request.writes[0].consumer_uuid, _NotingCheck()))
+        return self.made[-1][1]
+
+
+class _NotingCheck(allocations.Check):
+    told = 0
+
+    def applied(self, session):
+        self.told += 1
+
+
 @databases.on_each_database
 class TestWriteQueue(claims.ClaimsTestCase):
 
@@ -128,6 +149,28 @@ class TestWriteQueue(claims.ClaimsTestCase):
                          [type(each) for each in outcomes])
         self.assertEqual(before, self.row(self.consumer))
         self.assertEqual({"VCPU": 4}, self.used(host))
+
+    def test_each_attempt_has_checks_of_its_own(self):
+        """A group of which one does not fit is made again: what came of that is returned."""
+        host, noting = self.provider(VCPU=8), _NotingGate()
+        consumers = [factories.new_uuid() for _ in range(3)]
+
+        def put(consumer, amount):
+            _, check = allocations.replace(
+                self.context(), [self.write({host: {"VCPU": amount}}, consumer=consumer)],
+                [self.gate, noting], self.owners, self.queue)
+            return check
+
+        outcomes = self.together(self.provider(VCPU=8), *(
+            lambda consumer=consumer, amount=amount: put(consumer, amount)
+            for consumer, amount in zip(consumers, (2, 9, 3), strict=True)))
+        self.assertEqual([[1, 1, 1]], self.groups)
+        self.assertIsInstance(outcomes[1], errors.CapacityExceeded)
+        for consumer, check in ((consumers[0], outcomes[0]), (consumers[2], outcomes[2])):
+            checks = [made for of, made in noting.made if of == consumer]
+            self.assertEqual(2, len(checks))
+            self.assertIs(checks[1], check)
+            self.assertEqual(1, check.told)
 
     def test_members_that_are_applied_are_dated(self):
         host = self.provider(VCPU=8)

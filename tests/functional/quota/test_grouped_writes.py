@@ -16,7 +16,7 @@ from placement_core.catalog import domains, projects
 from placement_core.placement import allocations, errors, tables
 from placement_core.placement.allocations import grouped_writes
 from placement_core.placement.allocations.gates import Undecided, WriteRequest
-from placement_core.placement.allocations.grouped_writes import GroupedWrite
+from placement_core.placement.allocations.grouped_writes import GroupedWrite, Shortages
 from placement_core.placement.records import ANY_GENERATION, AllocationWrite
 from placement_core.placement.usage import usages
 from placement_core.quota import errors as quota_errors
@@ -113,11 +113,26 @@ class TestGroups(project_trees.TreeTestCase):
         elsewhere = self.worlds[1].projects[0]
         gives_back = self.realize_one(world, 1, {1: 10}, elsewhere)
         takes = self.realize_one(world, 4, {3: 5}, trunk)
-        outcomes = self.write_together([gives_back, takes])
+        outcomes = self.write_together([gives_back, takes], Shortages())
         self.assertIsInstance(outcomes[0], errors.CapacityExceeded)
         self.assertEqual(Undecided(), outcomes[1])
         self.assertIsInstance(
             self.write_alone(takes, self.guard()), quota_errors.QuotaExceeded)
+
+    def test_who_gives_back_makes_no_room_for_too_much(self):
+        """Two that change places would fit together, but neither does without the other."""
+        world = self.worlds[0]
+        for consumer, host in ((1, 1), (2, 2)):
+            self.assertIsNone(self.write_alone(self.realize_one(
+                world, consumer, {host: 6}, world.projects[0]), self.guard()))
+        # The first host has room for three more, the second one for six.
+        for likely in (False, True):
+            shortages = Shortages()
+            shortages.note(short=likely)
+            self.assertEqual([errors.CapacityExceeded] * 2, [type(outcome) for outcome in (
+                self.write_together([
+                    self.realize_one(world, 1, {2: 9}, world.projects[0]),
+                    self.realize_one(world, 2, {1: 9}, world.projects[0])], shortages))])
 
     def realize_one(self, world, consumer, amounts, project):
         return WriteRequest([AllocationWrite(
@@ -142,7 +157,7 @@ class TestGroups(project_trees.TreeTestCase):
                 current = GroupedWrite(
                     requests[1], [gate.prepare(self.ctx, requests[1])], self.ctx)
                 self.assertEqual([Undecided()] * 2, grouped_writes.apply_together(
-                    self.ctx, [current, stale], [gate], self.owners), most)
+                    self.ctx, [current, stale], [gate], self.owners, Shortages()), most)
 
     def play(self, chance):
         # As where the projects are too many to be read in the transaction.
@@ -152,7 +167,9 @@ class TestGroups(project_trees.TreeTestCase):
             group = self.draw_group(chance)
             one, two = self.worlds
             requests = [self.realize(one, changes) for changes in group]
-            outcomes = self.write_together(requests)
+            shortages = Shortages()
+            shortages.note(short=chance.random() < 0.3)
+            outcomes = self.write_together(requests, shortages)
             order = sorted(range(len(group)), key=lambda position: (
                 isinstance(outcomes[position], Undecided),
                 any(change.amounts for change in group[position])))
@@ -230,7 +247,7 @@ class TestGroups(project_trees.TreeTestCase):
                    for host, amounts in change.amounts.items()},
             world.projects[change.project], change.user, "INSTANCE", seen)
 
-    def write_together(self, requests):
+    def write_together(self, requests, shortages):
         gates = [self.kept_guard]
         for request in requests:
             self.owners.ensure(self.ctx, request.writes)
@@ -238,7 +255,7 @@ class TestGroups(project_trees.TreeTestCase):
             self.ctx, [
                 GroupedWrite(
                     request, [gate.prepare(self.ctx, request) for gate in gates], self.ctx)
-                for request in requests], gates, self.owners)
+                for request in requests], gates, self.owners, shortages)
 
     def write_alone(self, request, guard):
         try:
