@@ -188,7 +188,10 @@ def get(ctx: Context, consumer_uuid: str, owners: Owners | None = None) -> Claim
         row = held_claims.find(session, consumer_uuid)
         if row is not None:
             holdings = held_claims.read_own_holdings(session, [row]).get(row.consumer_uuid)
-            if holdings is not None or row.ended_at is not None:
+            if holdings is None and row.ended_at is None:
+                # In a transaction that writes, it may have expired between the two statements.
+                row = held_claims.find(session, consumer_uuid)
+            if row is not None and (holdings is not None or row.ended_at is not None):
                 return _from_row(row, holdings)
         consumer = allocations.list_for_consumer(ctx, consumer_uuid, owners)
     if consumer is None:

@@ -83,6 +83,22 @@ class TestEnds(held.HeldTestCase):
         self.assertEqual([due], [each.consumer_uuid for each in sweep.outcome.ended])
         self.assert_given_back(due)
 
+    def test_one_that_expires_while_its_confirmation_is_refused(self):
+        if self.kind == "sqlite":
+            self.skipTest("SQLite has one writer at a time")
+        due = self.expired({self.host: {"VCPU": 1}})
+        read, swept = held_claims.read_own_holdings, []
+
+        def sweep_and_read(session, rows):
+            if not swept:
+                swept.append(None)
+                swept[0] = claim_expiry.sweep(self.context())
+            return read(session, rows)
+
+        with mock.patch.object(held_claims, "read_own_holdings", sweep_and_read):
+            self.assertRaises(errors.ClaimExpired, claims.confirm, self.context(), due)
+        self.assertEqual([due], [each.consumer_uuid for each in swept[0].ended])
+
     def test_a_sweep_that_comes_while_it_is_confirmed(self):
         consumer = self.hold({self.host: {"VCPU": 1}}, seconds=1).consumer_uuid
 
