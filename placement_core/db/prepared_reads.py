@@ -114,7 +114,7 @@ class PreparedRead:
     def fetch_behind(
         self, session: Session, parameters: Mapping[str, Any]
     ) -> Callable[[], Sequence[Any] | None]:
-        """Read in an open transaction, right behind its next statement, with it (``Session``).
+        """Read in an open transaction, together with its next statement, behind it (``Session``).
 
         :returns: what returns the rows, as named tuples; None: it was not read.
         """

@@ -198,7 +198,7 @@ class Session:
     def fetch_behind(
         self, compiled: CompiledRead, parameters: Mapping[str, Any]
     ) -> Callable[[], Sequence[Any] | None]:
-        """Execute a prepared read right behind the session's next statement, with it.
+        """Execute a prepared read right behind the next statement that is not deferred, with it.
 
         :returns: what returns its rows, as ``fetch``; None: it was not executed, because the
             driver cannot send the two together, or that statement failed.
@@ -217,10 +217,9 @@ class Session:
         :raises Exception: that of the first statement that fails or whose check does; none of
             the transaction must be committed then.
         """
-        if not self._deferred:
+        deferred, self._deferred = self._deferred, []
+        if not deferred:
             return
-        deferred = [*self._deferred, *self._behind]
-        self._deferred, self._behind = [], []
         results: list[Any] = []
         error: BaseException | None = None
         started = time.perf_counter()
@@ -270,6 +269,8 @@ class Session:
             returned: list[T] = []
             self._deferred.append(_Deferred(
                 compiled, parameters, lambda cursor: returned.append(result(cursor))))
+            self._deferred += self._behind
+            self._behind = []
             self.flush()
             return returned[0]
         try:

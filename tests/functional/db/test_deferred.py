@@ -123,12 +123,17 @@ class TestDeferred(base.DatabaseTestCase):
                 self.assertIsNone(behind())
 
     def test_a_read_behind_what_is_sent_alone(self):
-        """It is not read later, when the rows are others."""
-        with db.write(self.ctx) as session:
-            behind = _NAMES.fetch_behind(session, {"names": ["one"]})
-            session.execute(sa.select(sa.func.count()).select_from(_providers))
-            session.execute_write(_INSERT, self.provider("one"))
-            self.assertIsNone(behind())
+        """It is not read at another time, earlier or later, when the rows are others."""
+        for deferred in (False, True):
+            with self.subTest(deferred=deferred), self.assertRaises(_WrongCountError), (
+                    db.write(self.ctx)) as session:
+                if deferred:
+                    session.write_later(_INSERT, self.provider("two"))
+                behind = _NAMES.fetch_behind(session, {"names": ["one", "two"]})
+                session.execute(sa.select(sa.func.count()).select_from(_providers))
+                session.execute_write(_INSERT, self.provider("one"))
+                self.assertIsNone(behind())
+                raise _WrongCountError
 
     def test_a_check_fails(self):
         with self.assertRaises(_WrongCountError), db.write(self.ctx) as session:
