@@ -18,7 +18,7 @@ from placement_core import errors
 from placement_core.cells import backfill
 from placement_core.compute import nodes
 from placement_core.context import Context
-from placement_core.placement.allocations import consumers, usage_counters
+from placement_core.placement.allocations import missing_consumers, usage_counters
 from placement_core.quota import nodes as limit_nodes
 from placement_core.services import Services
 
@@ -106,8 +106,8 @@ def list_migrations(services: Services) -> Mapping[str, Migration]:
     cells, compute_nodes = services.cells, services.compute_nodes
     return {
         "create_incomplete_consumers": Migration(
-            functools.partial(consumers.create_incomplete, owners=services.owners),
-            consumers.count_missing),
+            functools.partial(missing_consumers.create_incomplete, owners=services.owners),
+            missing_consumers.count),
         "sum_up_usage_counters": Migration(
             usage_counters.sum_up, usage_counters.count_not_summed_up),
         "keep_fullness_of_limits": Migration(

@@ -6,7 +6,6 @@ allocations. ``owners`` has the projects and users of consumers.
 
 from __future__ import annotations
 
-import collections
 import datetime
 import functools
 from collections.abc import Collection, Mapping, Sequence
@@ -18,19 +17,10 @@ from sqlalchemy.dialects import postgresql
 
 from placement_core import db
 from placement_core.changes import kinds
-from placement_core.context import Context
-from placement_core.db import (
-    TransactionConflict,
-    arrays,
-    failures,
-    lists,
-    row_locks,
-    texts,
-)
+from placement_core.db import TransactionConflict, arrays, failures, lists, row_locks, texts
 from placement_core.db.metadata import utcnow
 from placement_core.placement import errors, locks, records, tables
-from placement_core.placement.allocations import usage_counters
-from placement_core.placement.allocations.owners import TABLES, OwnerMissing, Owners
+from placement_core.placement.allocations.owners import TABLES, OwnerMissing
 
 _consumers, _allocations = tables.consumers, tables.allocations
 
@@ -182,29 +172,11 @@ _SET_OWNER = (
             consumer_type_id=sa.bindparam("to_type"))
 )
 _DELETE = sa.delete(_consumers).where(lists.among(_consumers.c.uuid, "uuids"))
-_HELD_BY_NOBODY = (
-    sa.select(_allocations.c.consumer_id)
-    .where(~sa.exists().where(_consumers.c.uuid == _allocations.c.consumer_id))
-    .distinct()
-)
-_COUNT_MISSING = sa.select(sa.func.count()).select_from(_HELD_BY_NOBODY.subquery())
-_MISSING = _HELD_BY_NOBODY.order_by(_allocations.c.consumer_id).limit(sa.bindparam("most"))
-_HELD = (
-    sa.select(_consumers.c.uuid, _consumers.c.project_id, _consumers.c.user_id,
-              _allocations.c.resource_class_id, sa.func.sum(_allocations.c.used).label("used"))
-    .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
-    .where(_consumers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
-    .group_by(_consumers.c.uuid, _consumers.c.project_id, _consumers.c.user_id,
-              _allocations.c.resource_class_id)
-)
 
 
 def is_consumer_uuid(text: str) -> bool:
     """Return whether a row can store ``text`` as the uuid of a consumer."""
     return 0 < len(text) <= 36 and texts.is_storable(text)
-
-
-# Locking and removing consumer rows --------------------------------------------
 
 
 class LockedConsumers(NamedTuple):
@@ -404,7 +376,7 @@ def _insert_consumer(
               "user": write.user_id, "generation": 1}
     if write.consumer_type is not None:
         values["type"] = write.consumer_type
-    if _insert_row(session, values, typed=write.consumer_type is not None):
+    if insert_row(session, values, typed=write.consumer_type is not None):
         return False
     if write.expected_generation is None and _lock_unused(session, write.consumer_uuid, at):
         return True
@@ -413,10 +385,16 @@ def _insert_consumer(
     raise TransactionConflict  # another transaction has inserted it since
 
 
-def _insert_row(
+def insert_row(
     session: db.Session, values: Mapping[str, object], *, typed: bool
 ) -> bool:
-    """Insert a consumer; return whether a row was inserted."""
+    """Insert a consumer, unless it exists; return whether a row was inserted.
+
+    :param values: ``uuid``, the names of its ``project`` and ``user``, ``generation``, and,
+        if it is typed, that of its ``type``.
+    :raises OwnerMissing: MySQL has no row of an owner; elsewhere no row is inserted then.
+    :raises TransactionConflict: another transaction is inserting it (not on MySQL).
+    """
     if session.dialect == "mysql":
         return _insert_on_mysql(session, _INSERT_VALUES[typed], values)
     try:
@@ -475,79 +453,3 @@ def remove(session: db.Session, uuids: Sequence[str]) -> None:
     """Delete consumers whose rows the session has locked."""
     for start in range(0, len(uuids), _BATCH):
         session.write_later(_DELETE, {"uuids": list(uuids[start:start + _BATCH])})
-
-
-# Consumers that were never recorded -------------------------------------------
-
-
-def create_incomplete(
-    ctx: Context, max_count: int, owners: Owners | None = None
-) -> tuple[int, int]:
-    """Insert the rows of consumers that have allocations but no row (online migration).
-
-    They get the configured incomplete project and user, and generation 0.
-
-    :param owners: None: no incomplete owner is configured, and no ids are cached.
-    :returns: (the number of missing rows that were found, the number that was inserted).
-    Source: seed 004; upstream's ``create_incomplete_consumers``.
-    """
-    with db.read(ctx) as session:
-        missing = session.execute(_COUNT_MISSING).scalar_one()
-        uuids = list(session.execute(_MISSING, {"most": max_count}).scalars())
-    return missing, record_missing(ctx, uuids, owners or Owners())
-
-
-@db.retry_writes
-def count_missing(ctx: Context) -> int:
-    """Return the number of consumers that have allocations but no row."""
-    with db.read_once(ctx) as session:
-        return int(session.execute(_COUNT_MISSING).scalar_one())
-
-
-def record_missing(ctx: Context, uuids: Sequence[str], owners: Owners) -> int:
-    """Insert the missing rows of those of some consumers that have allocations.
-
-    :returns: the number of inserted rows.
-    """
-    return sum(_insert_records(ctx, uuids[start:start + _BATCH], owners)
-               for start in range(0, len(uuids), _BATCH))
-
-
-@db.retry_writes
-def _insert_records(ctx: Context, uuids: Sequence[str], owners: Owners) -> int:
-    project, user = owners.incomplete
-    writes = [
-        records.AllocationWrite(uuid, allocations={"": {}}, project_id=project, user_id=user)
-        for uuid in sorted(uuids)
-    ]
-    owners.ensure(ctx, writes)
-    with db.write(ctx) as session:
-        inserted = [
-            write.consumer_uuid for write in writes
-            if _insert_row(session, {
-                "uuid": write.consumer_uuid, "project": project, "user": user, "generation": 0,
-            }, typed=False)]
-        if not inserted:
-            return 0
-        holders, changes = _read_holdings(session, inserted)
-        # What one of them held may have been released before its row was made.
-        remove(session, sorted(set(inserted) - holders))
-        usage_counters.add(ctx, session, changes)
-        for uuid in holders:
-            session.record_change(kinds.CONSUMER, uuid=uuid, project=project)
-        return len(holders)
-
-
-def _read_holdings(
-    session: db.Session, uuids: Sequence[str]
-) -> tuple[set[str], dict[usage_counters.Key, int]]:
-    """Return which of these untyped consumers have allocations, and the sums of these."""
-    holders: set[str] = set()
-    changes: collections.Counter[usage_counters.Key] = collections.Counter()
-    for row in session.execute(_HELD, {"uuids": list(uuids)}):
-        owner = (row.project_id, row.user_id, tables.UNTYPED)
-        changes[*owner, row.resource_class_id] += int(row.used)
-        if row.uuid not in holders:
-            holders.add(row.uuid)
-            changes[*owner, tables.CONSUMERS_ID] += 1
-    return holders, changes

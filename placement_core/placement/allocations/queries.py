@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.placement import lookups, records, tables
-from placement_core.placement.allocations import consumers
+from placement_core.placement.allocations import consumers, missing_consumers
 from placement_core.placement.allocations.owners import Owners
 
 _allocations, _providers, _classes = (
@@ -68,7 +68,7 @@ def list_for_consumer(
         return None
     owners = owners or Owners()
     if shares[0].seen is None and ctx.session is None:
-        consumers.record_missing(ctx, [consumer_uuid], owners)
+        missing_consumers.record(ctx, [consumer_uuid], owners)
         return list_for_consumer(ctx, consumer_uuid, owners)
     project, user = owners.incomplete
     providers: dict[str, records.ProviderAllocation] = {}
@@ -95,7 +95,7 @@ def list_for_provider(
         shares = session.execute(_ON_PROVIDER, {"id": provider.id}).all()
     missing = sorted({row.consumer_id for row in shares if row.seen is None})
     if missing and ctx.session is None:
-        consumers.record_missing(ctx, missing, owners or Owners())
+        missing_consumers.record(ctx, missing, owners or Owners())
     return records.ProviderAllocations(provider.generation, {
         uuid: records.ConsumerShare(
             rows[0].seen or 0, _collect_resources(rows), _find_newest(rows))

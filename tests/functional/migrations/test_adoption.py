@@ -15,7 +15,7 @@ from placement_core.changes import journal
 from placement_core.db.database import Database
 from placement_core.migrations import adoption, checks, exclusive, online, revisions, sync
 from placement_core.placement import allocations, inventories, providers, records, traits
-from placement_core.placement.allocations import consumers
+from placement_core.placement.allocations import missing_consumers
 from placement_core.placement.usage import audit
 from placement_core.testing import factories
 from tests import databases
@@ -344,10 +344,10 @@ class TestAdoption(AdoptionTestCase):
             finding.what for finding in audit.audit(ctx, repair=False)])
         outcome = online.run(
             ctx, None, lines.append, {"create_incomplete_consumers": online.Migration(
-                consumers.create_incomplete, consumers.count_missing)})
+                missing_consumers.create_incomplete, missing_consumers.count)})
         self.assertEqual(online.DONE, outcome.exit_code)
         self.assertEqual(1, self.counters()[uuid(0), uuid(0), None, "VCPU"])
-        self.assertEqual((0, 0), consumers.create_incomplete(ctx, 50))
+        self.assertEqual((0, 0), missing_consumers.create_incomplete(ctx, 50))
         said = "\n".join(lines)
         for sentence in ("3 providers lacked their root", "1 consumers hold allocations without",
                          "1 allocations are of a class", "2 inventories have more used"):

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from placement_core.db.sequences import SequenceBehind
 from placement_core.migrations import checks, online, sync
 from placement_core.placement import aggregates, providers, tables, traits
-from placement_core.placement.allocations import consumers
+from placement_core.placement.allocations import missing_consumers
 from placement_core.quota import tables as quota_tables
 from placement_core.quota.nodes import LimitNodes
 from placement_core.testing import factories
@@ -112,7 +112,7 @@ class TestBehind(claims.ClaimsTestCase):
         self.assertRaises(SequenceBehind, self.claim_as, "far")
         lines: list[str] = []
         migrations = {"create_incomplete_consumers": online.Migration(
-            consumers.create_incomplete, consumers.count_missing)}
+            missing_consumers.create_incomplete, missing_consumers.count)}
         outcome = online.run(self.ctx, None, lines.append, migrations)
         self.assertEqual((online.FAILED, {"create_incomplete_consumers": (0, 0)}),
                          (outcome.exit_code, outcome.counts))

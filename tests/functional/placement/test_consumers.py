@@ -6,7 +6,7 @@ from placement_core import db
 from placement_core.feed import reading
 from placement_core.feed.records import Filters
 from placement_core.placement import allocations, errors, tables
-from placement_core.placement.allocations import consumers
+from placement_core.placement.allocations import consumers, missing_consumers
 from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.records import ANY_GENERATION
 from placement_core.placement.usage import usages
@@ -88,10 +88,10 @@ class TestMissingConsumers(claims.ClaimsTestCase):
 
     def test_in_batches(self):
         self.unrecorded(5)
-        self.assertEqual((5, 2), consumers.create_incomplete(self.ctx, 2))
-        self.assertEqual((3, 1), consumers.create_incomplete(self.ctx, 1))
-        self.assertEqual((2, 2), consumers.create_incomplete(self.ctx, 50))
-        self.assertEqual((0, 0), consumers.create_incomplete(self.ctx, 50))
+        self.assertEqual((5, 2), missing_consumers.create_incomplete(self.ctx, 2))
+        self.assertEqual((3, 1), missing_consumers.create_incomplete(self.ctx, 1))
+        self.assertEqual((2, 2), missing_consumers.create_incomplete(self.ctx, 50))
+        self.assertEqual((0, 0), missing_consumers.create_incomplete(self.ctx, 50))
         self.assertEqual(5, self.count(tables.consumers))
         usage, = usages.for_project(self.ctx, NOBODY)
         self.assertEqual((5, {"VCPU": 10}), (usage.consumer_count, dict(usage.resources)))
@@ -99,7 +99,7 @@ class TestMissingConsumers(claims.ClaimsTestCase):
     def test_recording_twice_and_without_allocations(self):
         uuid, = self.unrecorded()
         for _ in range(2):
-            consumers.record_missing(self.ctx, [uuid, factories.new_uuid()], Owners())
+            missing_consumers.record(self.ctx, [uuid, factories.new_uuid()], Owners())
         self.assertEqual(1, self.count(tables.consumers))
 
 
