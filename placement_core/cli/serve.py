@@ -176,7 +176,7 @@ def _load_application(
         # The manager's process does without it.
         from placement_core import app
 
-        options = _load_options(config_files, config_dirs)
+        options = _load_options(config_files, config_dirs, buffered=True)
         if allow_insecure:
             options.set_override("allow_remote_noauth2", True, "api")
         if not options.api.max_concurrent_requests:
@@ -227,12 +227,12 @@ def _serve_watchers(
 
 
 def _load_options(
-    config_files: list[str] | None, config_dirs: list[str] | None
+    config_files: list[str] | None, config_dirs: list[str] | None, *, buffered: bool = False
 ) -> cfg.ConfigOpts:
     """Read the configuration, and log as it says, in a new process."""
     options = conf.load(
         config_files=config_files, config_dirs=config_dirs, embedded=True)
-    logs.set_up(options)
+    logs.set_up(options, buffered=buffered)
     return options
 
 

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import subprocess
+import time
+import uuid
 from typing import Any
 
 import openstack
@@ -79,8 +81,14 @@ class TestOsloLimit(ClientTestCase):
         read = [0]
 
         def requests() -> int:
-            text = self.service.log.read_text()
-            came = len(path.findall(text, read[0]))
+            # Its line is behind all others, which are written some time after the answers.
+            last = f"/{uuid.uuid4()}"
+            self.service.request("GET", last)
+            deadline = time.monotonic() + serving.SECONDS_TO_START
+            while last not in (text := self.service.log.read_text()):
+                self.assertLess(time.monotonic(), deadline, text)
+                time.sleep(0.005)
+            came = len(path.findall(text, read[0])) - 1
             read[0] = len(text)
             return came
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import concurrent.futures
 import datetime
 import os
 import pathlib
@@ -169,10 +171,32 @@ class TestServe(base.TestCase):
         while service.request("POST", "/capacity/v1/claims", claim)[0] != 201:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.2)
+        self._wait_for(service, "of project project\\n2026-01-01 ")
         text = service.log.read_text()
-        self.assertIn("of project project\\n2026-01-01 ", text)
         self.assertNotIn("\n2026-01-01", text)
         self.assertNotIn("\x1b", text)
+
+    def test_each_answer_is_in_the_log_of_a_service_that_ended(self) -> None:
+        """Also those that a worker gave just before it ended, or another one replaced it."""
+        service = self.useFixture(serving.Service(self.connection, workers=2))
+
+        def ask() -> list[str]:
+            ids = []
+            for _ in range(100):
+                with urllib.request.urlopen(f"{service.url}/") as answer:
+                    ids.append(answer.headers["x-openstack-request-id"])
+            return ids
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            asking = [pool.submit(ask) for _ in range(4)]
+            os.kill(service.process.pid, signal.SIGHUP)
+            ids = [request_id for each in asking for request_id in each.result()]
+        os.kill(service.process.pid, signal.SIGTERM)
+        self.assertEqual(0, service.process.wait(20))
+        lines = [line for line in service.log.read_text().splitlines() if "status: 200" in line]
+        logged = collections.Counter(
+            re.search(r" request_id: (\S+)", line)[1] for line in lines)
+        self.assertEqual({}, {each: logged[each] for each in ids if logged[each] != 1})
 
     def test_workers_end_with_a_parent_that_was_killed(self) -> None:
         """Else they would go on serving, and keep the address from the next start."""
