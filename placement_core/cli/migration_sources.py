@@ -13,6 +13,7 @@ from placement_core.context import Context
 from placement_core.placement import inventories
 from placement_core.takeover import (
     blazar,
+    blazar_tables,
     blazar_targets,
     cell_targets,
     copying,
@@ -63,7 +64,8 @@ def _make_nova_api(address: Address, _parts: service_parts.Services) -> Source:
 
 
 def _make_blazar(_address: Address, _parts: service_parts.Services) -> Source:
-    return Source(blazar.SOURCE, blazar.KINDS, blazar.SCHEMA, blazar.read, looks_around=True)
+    return Source(
+        blazar_tables.SOURCE, blazar.KINDS, blazar_tables.SCHEMA, blazar.read, looks_around=True)
 
 
 def _make_placement(address: Address, parts: service_parts.Services) -> Source:
@@ -76,7 +78,7 @@ def _make_placement(address: Address, parts: service_parts.Services) -> Source:
 #: What can be taken over, by the name of the service that has it: makes the source.
 _SOURCES: Mapping[str, Callable[[Address, service_parts.Services], Source]] = {
     "keystone": _make_keystone, "nova-api": _make_nova_api, "placement": _make_placement,
-    blazar.SOURCE: _make_blazar}
+    blazar_tables.SOURCE: _make_blazar}
 #: Of which there may be several.
 _LABELLED = frozenset({"placement"})
 

@@ -22,7 +22,7 @@ from placement_core.reservations.records import Event, Host, Lease, PoolHost, Re
 from placement_core.reservations.store import lease_copies, lease_rows
 from placement_core.reservations.store.lease_copies import CopiedLease, StoredLease
 from placement_core.takeover import host_ids
-from placement_core.takeover.blazar import INSTANCE, WHOLE_HOST
+from placement_core.takeover.blazar_tables import INSTANCE, WHOLE_HOST
 from placement_core.takeover.errors import ChangedHere, ImmutableField, NotHere, StillUsed
 from placement_core.takeover.records import (
     HOST,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from placement_core.context import Context
 from placement_core.takeover import origins
-from placement_core.takeover.blazar import SOURCE
+from placement_core.takeover.blazar_tables import SOURCE
 from placement_core.takeover.records import HOST
 
 #: Returns the id of a host there: (its id here, the uuid of its provider).

@@ -1,4 +1,4 @@
-"""Our hosts and leases as rows of Blazar's tables, schema ``blazar.SCHEMA``.
+"""Our hosts and leases as rows of Blazar's tables, schema ``blazar_tables.SCHEMA``.
 
 Ids stay. Rows that have no counterpart here get ids that are made of what they are about, the
 same each time. What Blazar cannot store is left out: leases that were deleted, and those with
@@ -20,7 +20,7 @@ from placement_core.reservations.records import Event, Host, HostProperty, Lease
 from placement_core.reservations.store import lease_copies, lease_rows
 from placement_core.reservations.store.lease_copies import StoredLease
 from placement_core.takeover import host_ids
-from placement_core.takeover.blazar import INSTANCE, SCHEMA, SOURCE, WHOLE_HOST
+from placement_core.takeover.blazar_tables import INSTANCE, SCHEMA, SOURCE, WHOLE_HOST
 from placement_core.takeover.exports import Exporter, LeftOut, Row
 from placement_core.takeover.records import LEASE
 

@@ -15,7 +15,7 @@ from placement_core.placement.records import Provider
 from placement_core.reservations import tables
 from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.records import Lease
-from placement_core.takeover import blazar, blazar_targets, copying, sources
+from placement_core.takeover import blazar, blazar_tables, blazar_targets, copying, sources
 from placement_core.takeover.records import Contents, Item, Outcome, Surroundings
 from placement_core.takeover.sources import Source
 from placement_core.testing import factories
@@ -25,7 +25,7 @@ from tests.functional.reservations import pool_cases
 from tests.functional.reservations.test_lives import LifeTestCase
 from tests.functional.takeover import comparing
 
-_SOURCE = Source(blazar.SOURCE, blazar.KINDS, blazar.SCHEMA, blazar.read)
+_SOURCE = Source(blazar_tables.SOURCE, blazar.KINDS, blazar_tables.SCHEMA, blazar.read)
 _MINUTE = datetime.timedelta(minutes=1)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from oslo_config import cfg
 
 from placement_core.plugin_api.reservations import Size
-from placement_core.takeover import blazar
+from placement_core.takeover import blazar, blazar_tables
 from placement_core.takeover.records import (
     HOST,
     HOST_PROPERTY,
@@ -47,9 +47,9 @@ class SettleTestCase(base.TestCase):
         """Return the records, and why others are left: by kind and id."""
         tables: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
         for name, values in self.rows:
-            [table] = [table for table in blazar.TABLES if table.name == name]
+            [table] = [table for table in blazar_tables.TABLES if table.name == name]
             tables[name].append({column.name: values.get(column.name) for column in table.c})
-        for table in blazar.TABLES:
+        for table in blazar_tables.TABLES:
             tables.setdefault(table.name, [])
         contents = blazar.settle(tables, self.surroundings)
         return ({(record.kind, record.id): record for record in contents.records},
