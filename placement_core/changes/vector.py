@@ -23,9 +23,16 @@ from placement_core.db.number_texts import BETWEEN_NUMBERS, BETWEEN_ROWS
 
 _heads, _changes = tables.change_heads, tables.changes
 
-_DIGEST = PreparedRead(sa.select(sa.func.sum(_heads.c.serial), sa.func.sum(_heads.c.txn)))
-_HEADS = PreparedRead(sa.select(
-    number_texts.gather(_heads.c.slot, _heads.c.serial, _heads.c.txn)))
+#: True of all heads. A change of limits writes all of them anew, and on PostgreSQL many changes
+#: before a vacuum leave thousands of pages with a head in some: reading all of these takes longer
+#: than all else that a request does. With a bound that it does not know when it plans, it expects
+#: a third of the heads, and finds them by their key once their table has some hundred pages.
+_is_head = _heads.c.slot >= sa.select(sa.literal_column("0")).scalar_subquery()
+
+_DIGEST = PreparedRead(
+    sa.select(sa.func.sum(_heads.c.serial), sa.func.sum(_heads.c.txn)).where(_is_head))
+_HEADS = PreparedRead(
+    sa.select(number_texts.gather(_heads.c.slot, _heads.c.serial, _heads.c.txn)).where(_is_head))
 
 #: With this many change rows or more, loading everything is simpler and as fast.
 _MOST_CHANGES = 50_000
@@ -76,7 +83,7 @@ def _select_moved() -> sa.Select[Any]:
         sa.select(_heads.c.slot, _heads.c.serial.label("head_serial"),
                   _heads.c.txn.label("head_txn"), log.c.serial, log.c.txn, log.c.kind, log.c.ref)
         .select_from(seen.join(
-            _heads, sa.or_(_heads.c.serial != serial, _heads.c.txn != txn),
+            _heads, sa.and_(_is_head, sa.or_(_heads.c.serial != serial, _heads.c.txn != txn)),
         ).outerjoin(log, sa.true()))
         .limit(sa.bindparam("most")))
 
