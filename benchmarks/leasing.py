@@ -217,17 +217,29 @@ def _read_pages(target: client.Target, dataset: leases.Dataset, _number: int) ->
         paths.append(f"{following.path}?{following.query}")
     if count != dataset.size:
         raise RuntimeError(f"{count} of {dataset.size} leases in pages")
-    cost = _driven(target, [target.request("GET", path) for path in paths * _LONG_READS], 200)
+    return _drive_pages(target, paths)
+
+
+def _drive_pages(target: client.Target, paths: Sequence[str]) -> _Cost:
+    """Read pages again and again; return the cost of all together."""
+    cost = _driven(target, [target.request("GET", path) for path in [*paths] * _LONG_READS], 200)
     return {part: milliseconds * len(paths) for part, milliseconds in cost.items()}
 
 
 def _read_timeline(target: client.Target, _dataset: leases.Dataset, _number: int) -> _Cost:
     path = "/capacity/v1/reservations/timeline?" + urllib.parse.urlencode({
         "start": leases.text(leases.YEAR), "end": leases.text(leases.YEAR + leases.DAYS * DAY)})
-    steps = target.must("GET", path)["timeline"]
+    paths, steps = [path], []
+    while True:
+        page = target.must("GET", paths[-1])
+        steps += page["timeline"]
+        following = page["links"]["next"]
+        if following is None:
+            break
+        paths.append(following)
     if min(step["vcpus"] for step in steps):
         raise RuntimeError("something is free in the week in which nothing is")
-    return _driven(target, [target.request("GET", path)] * 5, 200)
+    return _drive_pages(target, paths)
 
 
 def _search(target: client.Target, dataset: leases.Dataset, _number: int) -> _Cost:
