@@ -25,6 +25,8 @@ class TestHeadsOnPostgreSQL(base.DatabaseTestCase):
         super().setUp()
 
     def test_pages_without_heads_are_not_read(self) -> None:
+        # Before and after: other tests leave versions, too.
+        self.run_alone("VACUUM FULL change_heads")
         self.addCleanup(self.run_alone, "VACUUM FULL change_heads")
         with self.database.writer.begin() as connection:
             # In one transaction, so that none of the versions is removed meanwhile.
@@ -41,7 +43,7 @@ class TestHeadsOnPostgreSQL(base.DatabaseTestCase):
                     (vector._DIGEST, {}), (vector._HEADS, {}),
                     (vector._MOVED, {**texts, "most": 9})):
                 looked_at = _count_blocks(connection, read._statement, parameters)
-                self.assertLess(4 * looked_at, blocks)
+                self.assertLess(2 * looked_at, blocks)
 
     def run_alone(self, statement: str) -> None:
         """Execute what no transaction may have."""
