@@ -1,12 +1,13 @@
 """Lines of a log that are written together, a moment after they are logged.
 
-For a write, a thread gives up the interpreter, and then waits for it as all others do. Of a claim
-of 32 clients, a line of its own took a tenth of the processor time.
+A line that is written by itself takes a tenth of the processor time of a claim of 32 clients;
+lines that are written together take half of that.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import logging
 import threading
 import time
@@ -51,7 +52,8 @@ class LineBuffer(logging.Handler):
         self._target = target
         # A deque, because its ends may be used without a lock.
         self._lines: collections.deque[str] = collections.deque()
-        self._writing = threading.Lock()
+        # A signal handler or a finalizer may log in the thread that is writing.
+        self._writing = threading.RLock()
         self._waiting = threading.Event()
         self._closed = False
         threading.Thread(target=self._write_on, name="log lines", daemon=True).start()
@@ -71,7 +73,10 @@ class LineBuffer(logging.Handler):
     def flush(self) -> None:
         """Write what waits."""
         with self._writing:
-            lines = [self._lines.popleft() for _ in range(len(self._lines))]
+            lines: list[str] = []
+            with contextlib.suppress(IndexError):
+                while True:
+                    lines.append(self._lines.popleft())
             if lines:
                 # As a record, because the target knows when to open its file anew, and what to
                 # do if it cannot write.

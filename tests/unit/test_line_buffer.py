@@ -117,6 +117,24 @@ class TestLineBuffer(base.TestCase):
         self.stream.open.set()
         self.assertEqual([str(number) for number in range(5000)], self.until_written(5000))
 
+    def test_what_is_logged_while_lines_are_written_does_not_wait_for_itself(self) -> None:
+        """A signal handler, or a finalizer, may log in any thread at any time."""
+        log_nested = [lambda: self.log.warning("nested")]
+
+        class Stream(_Stream):
+            def write(self, text: str) -> int:
+                while log_nested:
+                    log_nested.pop()()
+                return super().write(text)
+
+        self.stream = Stream()
+        self.make_buffer(logging.StreamHandler(self.stream))
+        thread = threading.Thread(target=self.log.warning, args=("outer",), daemon=True)
+        thread.start()
+        thread.join(_SECONDS)
+        self.assertFalse(thread.is_alive())
+        self.assertEqual({"outer", "nested"}, set(self.until_written(2)))
+
     def test_closing_writes_what_waits_and_later_lines_at_once(self) -> None:
         self.log.info("before")
         self.buffer.close()
