@@ -201,10 +201,11 @@ class _Flip(_Change):
 class SwitchMigration(_Flip):
     """Let ours answer, and write upstream second; or let nothing have happened.
 
-    Compares all providers with what they have and what is held of them, while requests go on.
-    Then new requests wait, what is under way comes to its end, what differed or was written
-    meanwhile is compared again, and ours answers. If anything fails, upstream answers as before.
-    What "migrate diff" found last of other services is said beforehand, if they are not equal.
+    Compares all providers with what they have and what is held of them, and all custom traits and
+    resource classes, while requests go on. Then new requests wait, what is under way comes to its
+    end, what differed or was written meanwhile is compared again, and ours answers. If anything
+    fails, upstream answers as before. What "migrate diff" found last of other services is said
+    beforehand, if they are not equal.
     """
 
     word = "switch"

@@ -4,7 +4,9 @@ A server may close a connection that it was to keep at the moment at which a req
 nobody can tell then whether that was carried out. A write that was carried out would be refused
 the second time, so a write is sent over a connection that nothing was sent over before, and is
 sent once, or not at all. A read changes nothing: if a kept connection turns out to be closed
-before any byte of an answer came, it is sent a second time, over a new connection.
+before any byte of an answer came, it is sent a second time, over a new connection. So it is if
+the server says 408, as some do before they close a connection that was idle (RFC 9110 section
+15.5.9): that was said before the read arrived, and is no answer to it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import http
 import os
 import socket
 import ssl
@@ -35,6 +38,17 @@ _IDLE_SECONDS = 1.0
 #: How much is read at a time, and what every server takes before it answers.
 _PART_BYTES = 64 * 1024
 _PORTS = {"http": 80, "https": 443}
+#: A host that is no more says nothing, and a request may take as long as its client waits. So a
+#: host that has been silent for half a minute is asked every ten seconds whether it is there; a
+#: minute without a sign of it ends the connection, whether it has taken the request or not.
+_SOCKET_OPTIONS = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000),
+)
 
 #: After how long the next address of a name is tried, beside the first.
 _NEXT_ADDRESS_SECONDS = 0.25
@@ -169,7 +183,7 @@ class Connection:
         """Send a request, and return its answer.
 
         :param keep_alive: whether the connection stays open, if the server agrees.
-        :raises StaleConnection: it was used before, and closed before an answer began.
+        :raises StaleConnection: it was used before, and the server gave it up before it answered.
         :raises NoAnswer: there is none; whether it was carried out is not known.
         """
         started = time.perf_counter()
@@ -180,6 +194,8 @@ class Connection:
                 keep_alive=keep_alive)
             stream = self._stream = self._stream or await self._open()
             answer, is_reusable = await self._exchange(stream, request.method, data, started)
+            if was_used and answer.status == http.HTTPStatus.REQUEST_TIMEOUT:
+                raise StaleConnection(f"{self._origin.url}: it waited too long for a request")
             is_kept = keep_alive and is_reusable
         except wire.Unanswered as error:
             kind = StaleConnection if was_used else NoAnswer
@@ -224,7 +240,8 @@ class Connection:
         """
         try:
             connected = await self._connect()
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for option in _SOCKET_OPTIONS:
+                connected.setsockopt(*option)
             stream: _Stream = (
                 await self._encrypt(connected) if self._origin.tls else _PlainStream(connected))
         except OSError as error:
@@ -261,7 +278,7 @@ class Connection:
 
 
 class StaleConnection(NoAnswer):
-    """A connection that was used before was closed before an answer began."""
+    """The server gave up a connection that was used before, and did not answer."""
 
 
 class Connections:

@@ -134,7 +134,9 @@ class Follower:
         self._last_credentials: Headers = ()
         #: What was written since somebody asked to know.
         self.written: set[Key] | None = None
-        #: Whether reads are compared: a switch needs the time.
+        #: Whether reads are compared, and marked objects read again now and then. Not while the
+        #: sides change: that needs the time, and what is read then would be written in the
+        #: direction from before.
         self.compares = True
 
     def begin(self, request: Request) -> Passing:
@@ -216,7 +218,7 @@ class Follower:
                 flushed = now
             if not (self._state.marks and self._state.mode.follows):
                 wait = _FIRST_WAIT_SECONDS
-            elif now - marked >= wait and not len(self._queue):
+            elif self.compares and now - marked >= wait and not len(self._queue):
                 self._queue_rereads(self._state.marks)
                 wait, marked = min(wait * 2, _LONGEST_WAIT_SECONDS), now
 
@@ -237,7 +239,7 @@ class Follower:
         state, request = self._state, passing.request
         state.count(reports.WRITES)
         touched = find_touched(request, self._holdings, answer)
-        self._holdings.learn(request)
+        self._holdings.learn(request, answer)
         self._last_credentials = tuple(
             (name, value) for name, value in request.headers if name.lower() in _CREDENTIALS)
         if self.written is not None:

@@ -12,10 +12,11 @@ import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from placement_core.shadow import microversions
 from placement_core.shadow.messages import Answer, Headers, Request, Service
-from placement_core.shadow.touched import COLLECTIONS, Key, Kind, list_records
+from placement_core.shadow.touched import COLLECTIONS, Key, Kind, is_custom, list_records
 
 #: How a consumer is read that has no type; nobody can write that.
 _NO_TYPE = "unknown"
@@ -88,7 +89,10 @@ class Client:
         self, method: str, path: str, body: object = None,
         version: tuple[int, int] | None = None,
     ) -> Answer:
-        """Send a request."""
+        """Send a request.
+
+        :param path: as plain text, without a query.
+        """
         major, minor = version or self._version
         headers: Headers = (
             *self._headers, ("OpenStack-API-Version", f"placement {major}.{minor}"))
@@ -96,7 +100,8 @@ class Client:
         if body is not None:
             headers, data = (*headers, ("Content-Type", "application/json")), json.dumps(
                 body).encode()
-        return await self._service.ask(Request(method, path, headers, data))
+        # Consumers are called as clients like: with blanks, or signs that end a path.
+        return await self._service.ask(Request(method, quote(path), headers, data))
 
     async def get(self, path: str) -> Any:
         """Return a document; None: there is none."""
@@ -116,7 +121,9 @@ class Client:
 
     async def has_name(self, key: Key) -> bool:
         """Tell whether there is a trait or a resource class."""
-        return (await self.call("GET", _find_name_path(key))).is_success
+        path = _find_name_path(key)
+        answer = await self.call("GET", path)
+        return answer.status != 404 and _require(answer, "GET", path).is_success
 
     async def read_provider(self, uuid: str) -> Provider | None:
         """Return a provider; None: there is none."""
@@ -296,7 +303,9 @@ class Copier:
             ours = await self._target.read_provider(key.id)
             assert ours is not None
         elif (ours.name, ours.parent) != (theirs.name, theirs.parent):
-            await self._target.write("PUT", path, {"name": theirs.name, **_name_parent(theirs)})
+            # Without one, it would keep the one that it has.
+            await self._target.write("PUT", path, {
+                "name": theirs.name, "parent_provider_uuid": theirs.parent})
         await self._write_parts(path, theirs, ours)
 
     async def _write_parts(self, path: str, theirs: Provider, ours: Provider) -> None:
@@ -329,6 +338,10 @@ class Copier:
             raise Refused(f"its generation {generation} is ahead of {theirs.generation}")
         if is_out_of_reach:
             raise Refused(f"its generation {generation} is far behind {theirs.generation}")
+        if generation < theirs.generation and await find_differing_consumers(
+                self._source, self._target, key.id):
+            # What is to be written for these raises it, too, and nothing lowers it again.
+            raise Refused("who holds something of it changed meanwhile")
         for number in range(generation, theirs.generation):
             await self._target.write("PUT", f"{path}/inventories", {
                 "resource_provider_generation": number,
@@ -376,12 +389,17 @@ async def is_same(first: Client, second: Client, key: Key) -> bool:
 async def find_differences(first: Client, second: Client, report: Report) -> set[Key]:
     """Compare all providers of two services with what they have and what is held of them.
 
+    And custom traits and resource classes: a request that names one that nobody uses is refused
+    where it is missing.
+
     :param report: is told how far it is.
     :returns: the objects that differ, or that changed meanwhile.
     """
     theirs, ours = await asyncio.gather(_list_providers(first), _list_providers(second))
     differing = {Key(Kind.PROVIDER, uuid) for uuid in theirs.keys() | ours.keys()
                  if theirs.get(uuid) != ours.get(uuid)}
+    their_names, our_names = await asyncio.gather(_list_names(first), _list_names(second))
+    differing |= their_names ^ our_names
     uuids = sorted(theirs.keys() & ours.keys())
     turns, done = asyncio.Semaphore(_SIDE_BY_SIDE), 0
 
@@ -427,6 +445,14 @@ async def _list_providers(client: Client) -> dict[str, object]:
     document = await client.get("/resource_providers")
     return {record["uuid"]: {name: value for name, value in record.items() if name != "links"}
             for record in document["resource_providers"]}
+
+
+async def _list_names(client: Client) -> set[Key]:
+    """Return the custom traits and resource classes."""
+    traits, classes = await asyncio.gather(client.get("/traits"), client.get("/resource_classes"))
+    keys = {Key(Kind.TRAIT, name) for name in traits["traits"]} | {
+        Key(Kind.RESOURCE_CLASS, record["name"]) for record in classes["resource_classes"]}
+    return {key for key in keys if is_custom(key.id)}
 
 
 async def _compare_parts(first: Client, second: Client, uuid: str) -> Collection[Key]:

@@ -148,6 +148,7 @@ SUBJECTS = (
     (r"/traits.*", "traits"),
     (r"/resource_classes.*", "resource classes"),
     (r"/reshaper", "reshaping"),
+    (r"/capacity/v1/claims.*", "claims"),
     (r"/v3/registered_limits.*", "registered limits"),
     (r"/v3/limits.*", "limits"),
     (r".*", "other"),

@@ -3,6 +3,9 @@
 An SQLite file. What is under way is noted before it is sent, so that a proxy that is killed knows
 afterwards which objects to read again. Those notes survive the end of the process, not the end of
 the machine; the mode survives both. Counts are written every second.
+
+No request fails because the file cannot be written, on a full disk for one. All of it but the
+mode is in memory, too: what the file lacks then, ``flush`` writes once that is possible.
 """
 
 from __future__ import annotations
@@ -10,18 +13,21 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fcntl
+import logging
 import os
 import pathlib
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Self
 
 from placement_core.shadow import reports
-from placement_core.shadow.errors import NoState, StateInUse
+from placement_core.shadow.errors import NoState, NotSwitched, StateInUse
 from placement_core.shadow.modes import Mode, Side
 from placement_core.shadow.reports import Example, Report
 from placement_core.shadow.touched import Key, Kind
+
+LOG = logging.getLogger(__name__)
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS mode (one INTEGER PRIMARY KEY CHECK (one = 1), mode TEXT NOT NULL);
@@ -44,7 +50,31 @@ CREATE TABLE IF NOT EXISTS examples (
 """
 #: How many objects are noted in one statement.
 _MOST_ROWS = 8
+_INSERT_MARK = "INSERT OR REPLACE INTO marks VALUES (?, ?, ?)"
+_INSERT_IDENTITY = "INSERT OR REPLACE INTO identities VALUES (?, ?, ?)"
+_INSERT_UNDER_WAY = "INSERT INTO under_way VALUES (?, ?, ?)"
 _UNKNOWN_OUTCOME = "the proxy ended while it was written"
+
+
+class _Identities:
+    """Which ids belong together.
+
+    :ivar on_side: {side: {the record, by its id on the other side: its id there}}.
+    """
+
+    def __init__(self) -> None:
+        self.on_side: dict[Side, dict[Key, str]] = {side: {} for side in Side}
+
+    def learn(self, kind: Kind, upstream: str, ours: str) -> None:
+        """Let two ids belong together, and neither to what it belonged to before."""
+        to_ours, to_upstream = self.on_side[Side.OURS], self.on_side[Side.UPSTREAM]
+        earlier_ours = to_ours.pop(Key(kind, upstream), None)
+        earlier_upstream = to_upstream.pop(Key(kind, ours), None)
+        if earlier_ours is not None:
+            to_upstream.pop(Key(kind, earlier_ours), None)
+        if earlier_upstream is not None:
+            to_ours.pop(Key(kind, earlier_upstream), None)
+        to_ours[Key(kind, upstream)], to_upstream[Key(kind, ours)] = ours, upstream
 
 
 class State:
@@ -57,6 +87,12 @@ class State:
         :raises NoState: the file is no such state, or cannot be written.
         """
         self._lock = _lock(path)
+        self._under_way: dict[int, set[Key]] = {}
+        #: Whether the file lacks something that is here.
+        self._is_behind = False
+        self._counts: Counter[str] = Counter()
+        self._latencies: Counter[tuple[Side, int]] = Counter()
+        self._examples: dict[str, Example] = {}
         try:
             self._connection = _connect(path)
             self._connection.executescript(_SCHEMA)
@@ -64,13 +100,11 @@ class State:
                 "INSERT OR IGNORE INTO mode VALUES (1, ?)", (Mode.SHADOW.value,))
             self.mode = _read_mode(self._connection)
             self.marks = _read_marks(self._connection)
+            self._identities = _read_identities(self._connection)
             self._mark_under_way()
         except sqlite3.Error as error:
             os.close(self._lock)
             raise NoState(str(path), str(error)) from error
-        self._counts: Counter[str] = Counter()
-        self._latencies: Counter[tuple[Side, int]] = Counter()
-        self._examples: dict[str, Example] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -81,10 +115,20 @@ class State:
         os.close(self._lock)
 
     def set_mode(self, mode: Mode) -> None:
-        """Store a mode; when this returns, it survives everything."""
+        """Store a mode; when this returns, it survives everything.
+
+        :raises NotSwitched: it cannot be stored, or the file lacks something still: who comes
+            back after a kill would not know what differs.
+        """
+        if self._is_behind:
+            self.flush()
+        if self._is_behind:
+            raise NotSwitched("the state cannot be written, and lacks what differs")
         self._connection.execute("PRAGMA synchronous = FULL")
         try:
             self._connection.execute("UPDATE mode SET mode = ?", (mode.value,))
+        except sqlite3.Error as error:
+            raise NotSwitched(f"the state cannot be written: {error}") from error
         finally:
             self._connection.execute("PRAGMA synchronous = NORMAL")
         self.mode = mode
@@ -102,53 +146,45 @@ class State:
 
     def begin(self, ticket: int, objects: Iterable[Key]) -> None:
         """Note which objects a write is about to touch."""
-        rows = [(ticket, key.kind.value, key.id) for key in objects]
-        if len(rows) > _MOST_ROWS:
-            with _transaction(self._connection):
-                self._connection.executemany("INSERT INTO under_way VALUES (?, ?, ?)", rows)
-        elif rows:
-            # In one statement: the request waits for it.
-            self._connection.execute(
-                f"INSERT INTO under_way VALUES {', '.join(['(?, ?, ?)'] * len(rows))}",  # noqa: S608
-                [value for row in rows for value in row])
+        keys = list(objects)
+        if keys:
+            self._under_way.setdefault(ticket, set()).update(keys)
+            self._try(self._insert_under_way, ticket, keys)
 
     def end(self, ticket: int) -> None:
         """Note that both sides have a write, or that its objects are marked."""
-        self._connection.execute("DELETE FROM under_way WHERE ticket = ?", (ticket,))
+        if self._under_way.pop(ticket, None) is not None:
+            self._try(self._connection.execute, "DELETE FROM under_way WHERE ticket = ?",
+                      (ticket,))
 
     def learn_identity(self, kind: Kind, upstream: str, ours: str) -> None:
         """Note that a record has different ids on both sides."""
         if upstream != ours:
-            self._connection.execute(
-                "INSERT OR REPLACE INTO identities VALUES (?, ?, ?)", (kind.value, upstream, ours))
+            self._identities.learn(kind, upstream, ours)
+            self._try(self._connection.execute, _INSERT_IDENTITY, (kind.value, upstream, ours))
 
     def translate(self, key: Key, side: Side) -> str:
         """Return the id on one side of a record that is named by its id on the other."""
-        columns = ("ours", "upstream") if side is Side.OURS else ("upstream", "ours")
-        row = self._connection.execute(
-            "SELECT {} FROM identities WHERE kind = ? AND {} = ?".format(*columns),  # noqa: S608
-            (key.kind.value, key.id)).fetchone()
-        return str(row[0]) if row else key.id
+        return self._identities.on_side[side].get(key, key.id)
 
     def list_under_way(self) -> Collection[Key]:
         """Return what is written at present, or is to be applied."""
-        return _make_keys(self._connection.execute("SELECT DISTINCT kind, id FROM under_way"))
+        return {key for keys in self._under_way.values() for key in keys}
 
     def mark(self, objects: Iterable[Key], reason: str) -> None:
         """Note that objects differ until they are read again."""
         for key in objects:
             if self.marks.get(key) != reason:
-                self._connection.execute(
-                    "INSERT OR REPLACE INTO marks VALUES (?, ?, ?)",
-                    (key.kind.value, key.id, reason))
                 self.marks[key] = reason
+                self._try(self._connection.execute, _INSERT_MARK, (key.kind.value, key.id, reason))
 
     def unmark(self, objects: Iterable[Key]) -> None:
         """Note that objects are the same on both sides."""
         for key in objects:
             if self.marks.pop(key, None) is not None:
-                self._connection.execute(
-                    "DELETE FROM marks WHERE kind = ? AND id = ?", (key.kind.value, key.id))
+                self._try(
+                    self._connection.execute, "DELETE FROM marks WHERE kind = ? AND id = ?",
+                    (key.kind.value, key.id))
 
     def count(self, name: str, by: int = 1) -> None:
         """Count something."""
@@ -165,27 +201,78 @@ class State:
         self._examples[cause] = Example(cause, method, target, upstream, ours, now)
 
     def flush(self) -> None:
-        """Write the counts."""
-        with _transaction(self._connection):
-            self._connection.executemany(
-                "INSERT INTO counts VALUES (?, ?) "
-                "ON CONFLICT (name) DO UPDATE SET count = count + excluded.count",
-                self._counts.items())
-            self._connection.executemany(
-                "INSERT INTO latencies VALUES (?, ?, ?) "
-                "ON CONFLICT (side, bucket) DO UPDATE SET count = count + excluded.count",
-                [(side.value, bucket, count) for (side, bucket), count in self._latencies.items()])
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO examples VALUES (?, ?, ?, ?, ?, ?)",
-                [(example.cause, example.method, example.target, example.upstream, example.ours,
-                  example.at) for example in self._examples.values()])
+        """Write the counts, and what could not be written before; or do it the next time."""
+        try:
+            with _transaction(self._connection):
+                self._write_counts()
+                if self._is_behind:
+                    self._write_anew()
+        except sqlite3.Error as error:
+            self._fall_behind(error)
+            return
+        if self._is_behind:
+            LOG.warning("The state is written again, and lacks nothing")
+            self._is_behind = False
         self._counts.clear()
         self._latencies.clear()
         self._examples.clear()
 
+    def _write_counts(self) -> None:
+        self._connection.executemany(
+            "INSERT INTO counts VALUES (?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET count = count + excluded.count",
+            self._counts.items())
+        self._connection.executemany(
+            "INSERT INTO latencies VALUES (?, ?, ?) "
+            "ON CONFLICT (side, bucket) DO UPDATE SET count = count + excluded.count",
+            [(side.value, bucket, count) for (side, bucket), count in self._latencies.items()])
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO examples VALUES (?, ?, ?, ?, ?, ?)",
+            [(example.cause, example.method, example.target, example.upstream, example.ours,
+              example.at) for example in self._examples.values()])
+
+    def _write_anew(self) -> None:
+        """Write all that the file may lack, whichever part of it was written."""
+        for table in ("under_way", "marks", "identities"):
+            self._connection.execute(f"DELETE FROM {table}")  # noqa: S608
+        self._connection.executemany(_INSERT_UNDER_WAY, [
+            (ticket, key.kind.value, key.id)
+            for ticket, keys in self._under_way.items() for key in keys])
+        self._connection.executemany(_INSERT_MARK, [
+            (key.kind.value, key.id, reason) for key, reason in self.marks.items()])
+        self._connection.executemany(_INSERT_IDENTITY, [
+            (key.kind.value, key.id, ours)
+            for key, ours in self._identities.on_side[Side.OURS].items()])
+
+    def _insert_under_way(self, ticket: int, keys: Collection[Key]) -> None:
+        rows = [(ticket, key.kind.value, key.id) for key in keys]
+        if len(rows) > _MOST_ROWS:
+            with _transaction(self._connection):
+                self._connection.executemany(_INSERT_UNDER_WAY, rows)
+        else:
+            # In one statement: the request waits for it.
+            self._connection.execute(
+                f"INSERT INTO under_way VALUES {', '.join(['(?, ?, ?)'] * len(rows))}",  # noqa: S608
+                [value for row in rows for value in row])
+
+    def _try(self, write: Callable[..., object], *arguments: object) -> None:
+        """Write something, unless the file is behind: then ``flush`` writes everything."""
+        if self._is_behind:
+            return
+        try:
+            write(*arguments)
+        except sqlite3.Error as error:
+            self._fall_behind(error)
+
+    def _fall_behind(self, error: sqlite3.Error) -> None:
+        if not self._is_behind:
+            LOG.error("The state cannot be written; what it lacks waits in memory: %s", error)
+        self._is_behind = True
+
     def _mark_under_way(self) -> None:
         """Mark what an earlier process was writing when it ended."""
-        keys = self.list_under_way()
+        keys = [Key(Kind(kind), id_) for kind, id_ in self._connection.execute(
+            "SELECT DISTINCT kind, id FROM under_way")]
         with _transaction(self._connection):
             self.mark(keys, _UNKNOWN_OUTCOME)
             self._connection.execute("DELETE FROM under_way")
@@ -265,10 +352,12 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # A full disk ends some transactions by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def _read_mode(connection: sqlite3.Connection) -> Mode:
@@ -280,5 +369,8 @@ def _read_marks(connection: sqlite3.Connection) -> dict[Key, str]:
         "SELECT kind, id, reason FROM marks")}
 
 
-def _make_keys(rows: Iterable[tuple[str, str]]) -> Collection[Key]:
-    return [Key(Kind(kind), id_) for kind, id_ in rows]
+def _read_identities(connection: sqlite3.Connection) -> _Identities:
+    identities = _Identities()
+    for kind, upstream, ours in connection.execute("SELECT kind, upstream, ours FROM identities"):
+        identities.learn(Kind(kind), upstream, ours)
+    return identities

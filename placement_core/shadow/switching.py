@@ -1,6 +1,6 @@
 """Changes which side answers: either that happens, or nothing has.
 
-Providers are compared while requests go on. Then new requests wait, those that run and the queue
+All is compared while requests go on. Then new requests wait, those that run and the queue
 of writes come to their end, and only what differed or was written since is compared again.
 """
 
@@ -127,13 +127,15 @@ class Switch:
     async def stop_following(self, steps: Mapping[Mode, Mode]) -> Mode:
         """Write only the side that answers from now on.
 
+        The same side answers before and after, so no request has to wait for that, or be waited
+        for: what one that is under way wrote is not applied to the other side.
+
         :param steps: modes.COMPLETE or modes.CANCEL.
         :raises WrongMode: the mode is another.
         """
         async with self._lock:
             mode = self._find_next(steps)
-            async with self._gate.held():
-                self._state.set_mode(mode)
+            self._state.set_mode(mode)
             return mode
 
     async def _catch_up(self, report: rereading.Report) -> None:

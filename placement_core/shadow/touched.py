@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
+import uuid as uuids
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ from urllib.parse import unquote
 
 from placement_core.shadow.messages import Answer, Request, parse, parse_object
 
+#: JSON may have these, but no file and no URL; so nothing has such a name.
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 #: Of how many consumers the providers are remembered.
 _MOST_CONSUMERS = 100_000
 
@@ -68,8 +71,10 @@ class Holdings:
         """Return the providers of a consumer; None: unknown."""
         return self._providers.get(consumer)
 
-    def learn(self, request: Request) -> None:
+    def learn(self, request: Request, answer: Answer | None = None) -> None:
         """Take note of a write that was acknowledged."""
+        for consumer in _find_claimed(request, answer)[0]:
+            self._providers.pop(consumer, None)
         for consumer, section in _list_sections(request):
             self._providers[consumer] = _list_providers(section)
             self._providers.move_to_end(consumer)
@@ -82,7 +87,7 @@ def find_touched(request: Request, holdings: Holdings, answer: Answer | None = N
 
     :param answer: of a write, if there is one: it may name what the request does not.
     """
-    parts = [unquote(part) for part in request.path.strip("/").split("/")]
+    parts = _split_path(request)
     match parts:
         case ["resource_providers"] if request.method == "POST":
             return _touch_new_provider(request, answer)
@@ -95,10 +100,16 @@ def find_touched(request: Request, holdings: Holdings, answer: Answer | None = N
             return Touched(_make_keys(Kind.PROVIDER, [uuid]))
         case ["allocations"] | ["allocations", _] | ["reshaper"]:
             return _touch_allocations(request, parts, holdings)
-        case ["resource_classes" | "traits" as collection, *names] if not request.is_read:
+        case ["resource_classes" | "traits" as collection, *names]:
             kind = Kind.TRAIT if collection == "traits" else Kind.RESOURCE_CLASS
+            keys = _make_keys(kind, [*names, parse_object(request.body).get("name")])
+            return Touched(frozenset(key for key in keys if is_custom(key.id)), alone=True)
+        case ["capacity", "v1", "claims", *_] if not request.is_read:
+            # Upstream knows no claims: what these are about is read from ours again.
+            consumers, providers = _find_claimed(request, answer)
             return Touched(
-                _make_keys(kind, [*names, parse_object(request.body).get("name")]), alone=True)
+                _make_keys(Kind.CONSUMER, consumers) | _make_keys(Kind.PROVIDER, providers),
+                alone=True)
         case ["v3", "limits", "model"]:
             return Touched()
         case ["v3", "registered_limits" | "limits" as collection, *ids]:
@@ -120,11 +131,14 @@ def is_followed(target: str) -> bool:
     return not is_of_keystone(target) or (len(parts) > 2 and parts[2] in COLLECTIONS)
 
 
+def is_custom(name: str) -> bool:
+    """Tell whether a trait or resource class can be made: the others come with a release."""
+    return name.startswith("CUSTOM_")
+
+
 def list_records(collection: str, answer: Answer | None) -> list[Mapping[str, Any]]:
     """Return the records that an answer has of a collection."""
-    records = parse_object(answer.body).get(collection) if answer else None
-    return [record for record in records if isinstance(record, dict)
-            ] if isinstance(records, list) else []
+    return _list_objects(parse_object(answer.body), collection) if answer else []
 
 
 def find_new_uuid(request: Request, answer: Answer) -> str | None:
@@ -181,15 +195,64 @@ def _list_sections(request: Request) -> list[tuple[str, Mapping[str, Any]]]:
             if isinstance(section, dict)]
 
 
+def _find_claimed(request: Request, answer: Answer | None) -> tuple[set[str], set[str]]:
+    """Return the consumers and the providers that a request for claims, or its answer, names.
+
+    None, if it is for something else.
+    """
+    parts = _split_path(request)
+    if parts[:3] != ["capacity", "v1", "claims"]:
+        return set(), set()
+    ids: list[object] = [*parts[3:]]
+    providers: set[str] = set()
+    for body in (request.body, answer.body if answer else b""):
+        document = parse_object(body)
+        claim = _get_object(document, "claim")
+        for selection in (document, _get_object(claim, "find")):
+            ids += _get_list(selection, "consumer_uuids")
+        for section in (claim, *_list_objects(claim, "members")):
+            ids.append(section.get("consumer_uuid"))
+            providers |= _list_providers(section)
+    return {uuid for uuid in map(_normalize_uuid, ids) if uuid is not None}, providers
+
+
+def _split_path(request: Request) -> list[str]:
+    return [unquote(part) for part in request.path.strip("/").split("/")]
+
+
+def _normalize_uuid(value: object) -> str | None:
+    """Return a uuid as services spell it; None: it is none."""
+    try:
+        return str(uuids.UUID(value)) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
 def _list_providers(section: Mapping[str, Any]) -> frozenset[str]:
     allocations = section.get("allocations") or {}
     if isinstance(allocations, dict):
         return frozenset(allocations)
     # Before microversion 1.12 it is a list. A body that is something else was refused.
-    records = [item.get("resource_provider") for item in allocations if isinstance(item, dict)
-               ] if isinstance(allocations, list) else []
-    uuids = [record.get("uuid") for record in records if isinstance(record, dict)]
-    return frozenset(uuid for uuid in uuids if isinstance(uuid, str))
+    named = [_get_object(item, "resource_provider").get("uuid")
+             for item in _list_objects(section, "allocations")]
+    return frozenset(uuid for uuid in named if isinstance(uuid, str))
+
+
+def _get_object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a member that is an object; an empty one if it is none."""
+    member = document.get(name)
+    return member if isinstance(member, dict) else {}
+
+
+def _get_list(document: Mapping[str, Any], name: str) -> list[Any]:
+    """Return a member that is a list; an empty one if it is none."""
+    member = document.get(name)
+    return member if isinstance(member, list) else []
+
+
+def _list_objects(document: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return the objects in a member that is a list."""
+    return [item for item in _get_list(document, name) if isinstance(item, dict)]
 
 
 def _is_new(section: Mapping[str, Any]) -> bool:
@@ -198,7 +261,8 @@ def _is_new(section: Mapping[str, Any]) -> bool:
 
 
 def _make_keys(kind: Kind, ids: Iterable[object]) -> frozenset[Key]:
-    return frozenset(Key(kind, id_) for id_ in ids if isinstance(id_, str) and id_)
+    return frozenset(Key(kind, id_) for id_ in ids
+                     if isinstance(id_, str) and id_ and not _HALF_CHARACTER.search(id_))
 
 
 def describe(objects: Collection[Key]) -> str:

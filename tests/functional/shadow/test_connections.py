@@ -10,12 +10,14 @@ import gzip
 import http.client
 import http.server
 import json
+import os
 import pathlib
 import shutil
 import socket
 import ssl
 import struct
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -34,6 +36,8 @@ _VERSIONS = json.dumps({"versions": [
     {"id": "v1.0", "max_version": "1.39", "min_version": "1.0"}]}).encode()
 _NO_CONTENT = b"HTTP/1.1 204 No Content\r\nX-Marked: yes\r\n\r\n"
 _EMPTY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+#: What some servers say before they close a connection that was idle for too long.
+_GIVEN_UP = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
 _SECONDS = 30
 
 #: What a server does with a request that came whole; returns whether it goes on with the
@@ -106,6 +110,21 @@ def answer_first(then: Handle, answer: Handle = answer_read) -> Handle:
         return answer(connection)
 
     return handle
+
+
+def read_keepalive(accepted: socket.socket) -> float | None:
+    """Return in how many seconds the client's kernel asks whether this side is there.
+
+    None: it does not, or first waits for something else.
+    """
+    (host, port), (_, own_port) = accepted.getpeername(), accepted.getsockname()
+    address = int.from_bytes(socket.inet_aton(host), sys.byteorder)
+    for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, _, _, timer, *_ = line.split()
+        kind, _, ticks = timer.partition(":")
+        if (local, remote) == (f"{address:08X}:{port:04X}", f"{address:08X}:{own_port:04X}"):
+            return int(ticks, 16) / os.sysconf("SC_CLK_TCK") if kind == "02" else None
+    return None
 
 
 class Server(fixtures.Fixture):
@@ -292,6 +311,23 @@ class TestOnce(ConnectionsTestCase):
         self.assertEqual((160, {1}), (
             len(self.upstream.arrived), set(self.upstream.arrived.values())))
 
+    def test_a_host_that_says_nothing(self) -> None:
+        """Before half a minute is over, it is asked whether it is still there."""
+        seconds: list[float | None] = []
+
+        def wait(connection: socket.socket) -> bool:
+            deadline = time.monotonic() + _SECONDS
+            while (left := read_keepalive(connection)) is None and time.monotonic() < deadline:
+                time.sleep(0.01)
+            seconds.append(left)
+            return answer_and_go_on(connection)
+
+        self.upstream.handle = wait
+        self.assertEqual(204, self.write()[1])
+        [left] = seconds
+        assert left is not None
+        self.assertTrue(0 < left <= 30, left)
+
     def test_cut_off_after_the_first_byte(self) -> None:
         self.upstream.is_cut = True
         for _ in range(5):
@@ -350,14 +386,32 @@ class TestReads(ConnectionsTestCase):
             self.upstream.handle_read = answer_first(then)
             self.check({200, 502}, {1})
 
+    def test_given_up_while_the_next_is_on_its_way(self) -> None:
+        """What the server says then is no answer to it, and it is sent a second time."""
+        def give_up(connection: socket.socket) -> bool:
+            connection.sendall(_GIVEN_UP)
+            return False
+
+        self.upstream.handle_read = answer_first(give_up)
+        self.check({200}, {1, 2})
+        self.assertIn(2, self.upstream.reads.values())
+
+    def test_waited_for_too_long(self) -> None:
+        """A read that nothing was sent before has this answer."""
+        def give_up(connection: socket.socket) -> bool:
+            connection.sendall(_GIVEN_UP)
+            return True
+
+        self.upstream.handle_read = give_up
+        self.check({408}, {1, 2}, 1)
+
     def test_what_nobody_asked_for(self) -> None:
-        """It does not become the answer to what is asked next."""
-        unasked = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
-        for seconds in (0.0, 0.005):
+        """It does not become the answer to what is asked next, however late it comes."""
+        for seconds in (0.0, 0.005, 0.02):
             def say_more(connection: socket.socket, seconds: float = seconds) -> bool:
                 connection.sendall(_EMPTY)
                 time.sleep(seconds)
-                connection.sendall(unasked)
+                connection.sendall(_GIVEN_UP)
                 return True
 
             self.upstream.handle_read = say_more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 import uuid
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import testtools
 
 from placement_core.shadow.modes import Mode, Side
-from tests import databases, placement_service, proxies, shadows
+from tests import databases, full_states, placement_service, proxies, shadows
 
 _TRAITS = ["CUSTOM_FAST"]
 
@@ -31,9 +32,12 @@ class ShadowTestCase(testtools.TestCase):
         """Let other tests have sides of their own."""
         self.sides.is_spoilt = True
 
-    def start(self, *, ours: str | None = None, **options: Any) -> shadows.ThreadedProxy:
+    def start(
+        self, *, upstream: str | None = None, ours: str | None = None, **options: Any
+    ) -> shadows.ThreadedProxy:
         return self.useFixture(shadows.ThreadedProxy(
-            self.sides.upstream, ours or self.sides.ours, self.sides.folder, **options))
+            upstream or self.sides.upstream, ours or self.sides.ours, self.sides.folder,
+            **options))
 
     def wait_for(self, path: str, version: str = "1.38") -> object:
         """Wait until ours answers as upstream does; return the answer."""
@@ -45,7 +49,7 @@ class ShadowTestCase(testtools.TestCase):
 
     def ask_both(
         self, path: str, version: str = "1.38"
-    ) -> tuple[tuple[int, object], tuple[int, object]]:
+    ) -> tuple[tuple[int, Any], tuple[int, Any]]:
         upstream, ours = (shadows.ask(url, "GET", path, version=version)
                           for url in (self.sides.upstream, self.sides.ours))
         return upstream, ours
@@ -62,12 +66,25 @@ class TestAnswers(ShadowTestCase):
                 self.sides.upstream, proxy.url))
             self.assertEqual(direct, through, path)
 
-    def send(self, url: str, method: str, path: str) -> tuple[object, ...]:
+    def test_a_name_that_no_file_takes(self) -> None:
+        """Upstream says what it says: half of a character is no name of a provider."""
+        proxy = self.start()
+        path, body = f"/allocations/{new_uuid()}", json.dumps({
+            "allocations": {"\ud800": {"resources": {"VCPU": 1}}}})
+        direct, through = (self.send(url, "PUT", path, body) for url in (
+            self.sides.upstream, proxy.url))
+        self.assertEqual(400, direct[0])
+        self.assertEqual(direct, through)
+
+    def send(
+        self, url: str, method: str, path: str, body: str | None = None
+    ) -> tuple[object, ...]:
         """Return all of an answer but when it was made, and for which connection."""
         address = url.removeprefix("http://")
         connection = http.client.HTTPConnection(address, timeout=60)
-        connection.request(method, path, headers={
-            "X-Auth-Token": "admin", "Host": "placement.example", "Accept": "*/*"})
+        connection.request(method, path, body, headers={
+            "X-Auth-Token": "admin", "Host": "placement.example", "Accept": "*/*",
+            **({"Content-Type": "application/json"} if body else {})})
         answer = connection.getresponse()
         headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in (
             "date", "connection", "x-openstack-request-id")]
@@ -152,6 +169,23 @@ class TestFollowing(ShadowTestCase):
         self.assertEqual(len(paths), report.equal)
         self.assertEqual({50, 95, 99}, set(report.latencies[Side.OURS]))
 
+    def test_a_state_that_takes_nothing(self) -> None:
+        """Upstream answers, ours follows, and what was to be noted is so later."""
+        proxy = self.start()
+        consumers = [new_uuid() for _ in range(3)]
+        with full_states.fill(proxy.state):
+            for consumer in consumers:
+                self.assertEqual(204, self.sides.claim(proxy.url, consumer))
+            for consumer in consumers:
+                self.wait_for(f"/allocations/{consumer}")
+            self.assertEqual(0, proxy.report().writes)
+        self.wait_for(f"/resource_providers/{self.sides.host}")
+        shadows.wait_until(lambda: proxy.report().applied == 3)
+        proxy.stop()
+        report = proxy.report()
+        self.assertEqual((3, {}, {}, 0), (
+            report.writes, report.different, report.unresolved, report.waiting))
+
     def test_no_share_of_the_reads(self) -> None:
         proxy = self.start(compare_percent=0)
         shadows.ask(proxy.url, "GET", "/traits")
@@ -180,6 +214,15 @@ class TestDivergence(ShadowTestCase):
         self.assertLess(0, report.reread)
         self.assertIn(consumer, report.examples[0].upstream)
         self.assertNotIn(consumer, report.examples[0].ours)
+
+    def test_a_name_that_ours_lacks(self) -> None:
+        """It is made when somebody reads it."""
+        proxy = self.start()
+        path = f"/traits/CUSTOM_{new_uuid().replace('-', '_').upper()}"
+        shadows.ask(self.sides.upstream, "PUT", path)
+        self.assertEqual(204, self.sides.claim(proxy.url, new_uuid()))  # Its token is used.
+        self.assertEqual(204, shadows.ask(proxy.url, "GET", path)[0])
+        self.wait_for(path)
 
     def test_a_write_that_ours_refuses(self) -> None:
         """Upstream has a provider that ours has not; then both have it, once."""
@@ -275,6 +318,26 @@ class TestDivergence(ShadowTestCase):
         self.wait_for(f"/resource_providers/{self.sides.host}")
         proxy.stop()
         self.assertEqual({}, proxy.report().different)
+
+    def test_a_child_that_became_a_root(self) -> None:
+        """It does here, too, when it is read again."""
+        between = self.useFixture(proxies.Proxy(self.sides.ours))
+        proxy = self.start(ours=between.url)
+        child = new_uuid()
+        path = f"/resource_providers/{child}"
+        status, document = shadows.ask(proxy.url, "POST", "/resource_providers", {
+            "name": child, "uuid": child, "parent_provider_uuid": self.sides.host})
+        self.assertEqual(200, status, document)
+        self.wait_for(path)
+        between.close()
+        status, document = shadows.ask(
+            proxy.url, "PUT", path, {"name": child, "parent_provider_uuid": None})
+        self.assertEqual(200, status, document)
+        shadows.wait_until(lambda: proxy.report().unresolved)
+        between.open()
+        shadows.wait_until(lambda: not proxy.report().unresolved)
+        self.assertEqual(*self.ask_both(path))
+        self.assertIsNone(self.ask_both(path)[0][1]["parent_provider_uuid"])
 
     def test_ours_is_slow(self) -> None:
         """Upstream's answers do not wait; what is too much is read again."""

@@ -24,6 +24,8 @@ _PACE = 50
 _CLAIMS = int(os.environ.get("PLACEMENT_TEST_SHADOW_CLAIMS", "100"))
 _READERS = 3
 _SEED = 20
+#: Requests of these tests hang for a minute: until then, what does not wait for them is done.
+_SOON_SECONDS = 30
 
 
 class Load:
@@ -198,6 +200,73 @@ class TestSwitch(SwitchTestCase):
         self.assertEqual(*self.ask_both(f"/resource_providers/{provider}"))
         self.assertEqual({"comparison of all: resource provider": 1}, proxy.report().different)
 
+    def test_names_that_nobody_uses(self) -> None:
+        """A request may name them all the same, and be refused where they are missing."""
+        proxy = self.start()
+        name = f"CUSTOM_{new_uuid().replace('-', '_').upper()}"
+        for url, paths in ((self.sides.upstream, (f"/traits/{name}", f"/resource_classes/{name}")),
+                           (self.sides.ours, (f"/traits/{name}_OURS",))):
+            for path in paths:
+                self.assertEqual(201, shadows.ask(url, "PUT", path)[0])
+        self.sides.claim(proxy.url, new_uuid())
+        done = self.change("switch", "--dry-run")
+        self.assertEqual(0, done.returncode, done.stderr)
+        for path, statuses in (
+                (f"/traits/{name}", {204}), (f"/resource_classes/{name}", {200}),
+                (f"/traits/{name}_OURS", {404}),
+                (f"/allocation_candidates?resources=VCPU:1&required={name}", {200})):
+            self.assertEqual(statuses, {answer[0] for answer in self.ask_both(path)}, path)
+        self.assertEqual(
+            {"comparison of all: trait": 2, "comparison of all: resource class": 1},
+            proxy.report().different)
+
+    def test_claims_that_only_ours_knows(self) -> None:
+        """Upstream refuses them; what they are about is read from ours, and written there."""
+        between = self.useFixture(proxies.Proxy(self.sides.upstream))
+        proxy = self.start(upstream=between.url)
+        self.addCleanup(between.let_go)
+        self.sides.claim(proxy.url, new_uuid())
+        done = self.change("switch")
+        self.assertEqual(0, done.returncode, done.stderr)
+        is_written = threading.Event()
+
+        def hang_writes(request: proxies.Request) -> None:
+            if request.path.startswith("/allocations/") and request.method == "PUT":
+                is_written.set()
+                between.hang(request)
+
+        between.instead = hang_writes
+        first = self.claim(proxy.url, 600)
+        self.assertTrue(is_written.wait(_SOON_SECONDS))
+        # The host that is read again has one more now.
+        second = self.claim(proxy.url, None)
+        between.let_go()
+        for path in (f"/allocations/{first}", f"/allocations/{second}",
+                     f"/resource_providers/{self.sides.host}"):
+            self.wait_for(path)
+        self.assertLessEqual(
+            {first, second}, set(self.sides.read_allocations(self.sides.upstream)))
+        for method, path, expected in (
+                ("POST", f"{first}/confirm", 200), ("DELETE", second, 204)):
+            status, _ = shadows.ask(proxy.url, method, f"/capacity/v1/claims/{path}")
+            self.assertEqual(expected, status)
+        shadows.wait_until(lambda: second not in self.sides.read_allocations(
+            self.sides.upstream))
+        done = self.change("reverse")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("0 differ", done.stdout)
+        self.assertIn(first, self.sides.read_allocations(self.sides.upstream))
+        self.assertIn("claims: status 404, not 201", proxy.report().different)
+
+    def claim(self, url: str, hold_seconds: int | None) -> str:
+        """Make a claim as only ours knows them; return its consumer."""
+        status, document = shadows.ask(url, "POST", "/capacity/v1/claims", {"claim": {
+            "allocations": {self.sides.host: {"resources": {"VCPU": 1}}},
+            "project_id": "project", "user_id": "user", "consumer_type": "INSTANCE",
+            **({"hold_seconds": hold_seconds} if hold_seconds else {})}})
+        self.assertEqual(201, status, document)
+        return document["claim"]["consumer_uuid"]
+
     def test_ours_is_away(self) -> None:
         between = self.useFixture(proxies.Proxy(self.sides.ours))
         proxy = self.start(ours=between.url)
@@ -263,6 +332,34 @@ class TestSwitch(SwitchTestCase):
         proxy.stop()
         self.assertIn(consumer, self.sides.read_allocations(self.sides.upstream))
         self.assertNotIn(consumer, self.sides.read_allocations(self.sides.ours))
+
+    def test_cancel_while_a_request_hangs(self) -> None:
+        """It waits for no answer, and lets nobody wait: upstream answers before and after."""
+        self.spoil()
+        between = self.useFixture(proxies.Proxy(self.sides.upstream))
+        proxy = self.start(upstream=between.url)
+        self.addCleanup(between.let_go)  # The end of the proxy waits for the answer.
+        arrived = threading.Event()
+
+        def hang_reads(request: proxies.Request) -> None:
+            if request.method == "GET":
+                arrived.set()
+                between.hang(request)
+
+        between.instead = hang_reads
+        statuses: list[int] = []
+        thread = threading.Thread(target=lambda: statuses.append(
+            shadows.ask(proxy.url, "GET", "/resource_providers")[0]))
+        thread.start()
+        self.assertTrue(arrived.wait(_SOON_SECONDS))
+        started = time.monotonic()
+        self.assertEqual(0, self.change("cancel").returncode)
+        self.assertEqual(204, self.sides.claim(proxy.url, new_uuid()))
+        self.assertLess(time.monotonic() - started, _SOON_SECONDS)
+        self.assertEqual([], statuses)
+        between.let_go()
+        thread.join()
+        self.assertEqual([200], statuses)
 
 
 class TestKilled(SwitchTestCase):

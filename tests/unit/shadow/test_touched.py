@@ -27,6 +27,7 @@ def allocate(*providers: str, **more: object) -> dict[str, object]:
 
 
 NEW = {"consumer_generation": None}
+C, D = "a9b1c0de-0000-4000-8000-00000000000c", "a9b1c0de-0000-4000-8000-00000000000d"
 
 
 class TestFindTouched(testtools.TestCase):
@@ -105,6 +106,66 @@ class TestFindTouched(testtools.TestCase):
         touched = find_touched(
             make("POST", "/resource_classes", {"name": "CUSTOM_B"}), Holdings())
         self.assertEqual({Key(Kind.RESOURCE_CLASS, "CUSTOM_B")}, touched.objects)
+        for path, kind in (("traits", Kind.TRAIT), ("resource_classes", Kind.RESOURCE_CLASS)):
+            touched = find_touched(make("GET", f"/{path}/CUSTOM_C"), Holdings())
+            self.assertEqual({Key(kind, "CUSTOM_C")}, touched.objects)
+
+    def test_standard_names(self) -> None:
+        """Nobody can make or delete them, so there is nothing to read again."""
+        for method in ("GET", "PUT"):
+            for path in ("traits/HW_CPU_X86_VMX", "resource_classes/VCPU", "traits"):
+                touched = find_touched(make(method, f"/{path}"), Holdings())
+                self.assertEqual((frozenset(), True), (touched.objects, touched.alone), path)
+
+    def test_claims(self) -> None:
+        """Upstream does not know them: who answers says what is to be read again."""
+        made = Answer(201, "", (), json.dumps(
+            {"claim": {"consumer_uuid": C, **allocate("p")}}).encode())
+        members = Answer(201, "", (), json.dumps({"claim": {"members": [
+            {"consumer_uuid": C, "host": "h", **allocate("p")},
+            {"consumer_uuid": D, "host": "i", **allocate("q")}]}}).encode())
+        selected = {"consumer_uuids": [C, D.upper()]}
+        for method, path, body, answer, objects in (
+            ("POST", "", {"claim": allocate("p")}, None, {provider("p")}),
+            ("POST", "", {"claim": allocate("p")}, made, {consumer(C), provider("p")}),
+            ("POST", "", {"claim": allocate("p", consumer_uuid=C.replace("-", ""))}, None,
+             {consumer(C), provider("p")}),
+            ("POST", "", {"claim": {"find": {"members": 2, **selected}}}, None,
+             {consumer(C), consumer(D)}),
+            ("POST", "", {"claim": {"find": {"members": 2}}}, members,
+             {consumer(C), consumer(D), provider("p"), provider("q")}),
+            ("POST", f"/{C}/confirm", None, made, {consumer(C), provider("p")}),
+            ("POST", "/confirm", selected, None, {consumer(C), consumer(D)}),
+            ("POST", "/release", selected, None, {consumer(C), consumer(D)}),
+            ("DELETE", f"/{C}", None, None, {consumer(C)}),
+        ):
+            touched = find_touched(
+                make(method, f"/capacity/v1/claims{path}", body), Holdings(), answer)
+            self.assertEqual((objects, True), (touched.objects, touched.alone), path)
+        touched = find_touched(make("GET", f"/capacity/v1/claims/{C}"), Holdings())
+        self.assertEqual((frozenset(), True), (touched.objects, touched.alone))
+
+    def test_claims_that_are_none(self) -> None:
+        for body in ([], {"claim": 1}, {"claim": {"find": [], "consumer_uuid": 7}},
+                     {"claim": {"find": {"consumer_uuids": 7}, "members": [7]}},
+                     {"consumer_uuids": [None, "x", "\ud800"]}):
+            for path in ("", "/confirm", "/x/confirm", "/x"):
+                touched = find_touched(
+                    make("POST", f"/capacity/v1/claims{path}", body), Holdings(),
+                    Answer(200, "", (), json.dumps(body).encode()))
+                self.assertEqual((frozenset(), True), (touched.objects, touched.alone), body)
+
+    def test_room_that_a_claim_frees(self) -> None:
+        """What a consumer holds since then, no write of allocations said."""
+        for path, body, answer in (
+            (f"/{C}/confirm", None, None), ("", {"claim": allocate("p", consumer_uuid=C)}, None),
+            ("", {"claim": allocate("p")}, {"claim": {"consumer_uuid": C, **allocate("p")}}),
+        ):
+            holdings = Holdings()
+            holdings.learn(make("PUT", f"/allocations/{C}", allocate("q", **NEW)))
+            holdings.learn(make("POST", f"/capacity/v1/claims{path}", body), Answer(
+                200, "", (), json.dumps(answer).encode()))
+            self.assertTrue(find_touched(make("DELETE", f"/allocations/{C}"), holdings).alone)
 
     def test_limits(self) -> None:
         """Each depends on others; their model is none."""
@@ -118,6 +179,15 @@ class TestFindTouched(testtools.TestCase):
         for target in ("/allocations/c", "/allocations", "/reshaper", "/resource_providers"):
             for body in (b"", b"{", b"[1]", b'{"allocations": 3}', b'{"c": 1}', b"null"):
                 find_touched(Request("POST", target, (), body), Holdings())
+
+    def test_what_no_file_takes(self) -> None:
+        """JSON can name half of a character; nothing has such a name."""
+        for target, body in (
+            ("/allocations/c", allocate("\ud800")), ("/allocations", {"\ud800": allocate()}),
+            ("/resource_providers", {"uuid": "\ud800"}), ("/traits", {"name": "\ud800"}),
+        ):
+            touched = find_touched(make("POST", target, body), Holdings())
+            self.assertEqual([], [key for key in touched.objects if key.id != "c"], target)
 
     def test_reads_overlap_writes_of_what_they_name(self) -> None:
         write = find_touched(make("PUT", "/resource_providers/p/traits", {}), Holdings())
