@@ -151,9 +151,10 @@ def adopt(connection: sa.Connection, say: Say, report: Report = no_report) -> Od
 def release(connection: sa.Connection, say: Say) -> None:
     """Remove what ``adopt`` and later revisions added.
 
-    Called with the exclusive lock held; idempotent. The version of this schema is removed first,
-    so that this service does not start on an incomplete schema, and upstream's version is
-    restored last, so that a release that was interrupted can be repeated.
+    Called with the exclusive lock held; idempotent. The version of this schema is removed before
+    anything else, so that this service does not start on an incomplete schema. A release that was
+    interrupted is recognized by upstream's version, which is restored before that, beside tables
+    of ours, and can be repeated.
     """
     alter = operations.Operations(migration.MigrationContext.configure(connection))
     revisions.stamp(connection, UPSTREAM_HEAD, revisions.UPSTREAM_VERSION_TABLE)

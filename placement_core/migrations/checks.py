@@ -10,6 +10,7 @@ import dataclasses
 import sqlalchemy as sa
 
 from placement_core import db
+from placement_core.cells import tables as cell_tables
 from placement_core.cells.databases import CellDatabases
 from placement_core.context import Context
 from placement_core.db.database import Settings
@@ -42,6 +43,11 @@ class SchemaState:
     def behind(self) -> bool:
         """Whether the schema does not have the newest revision."""
         return self.revision != revisions.head()
+
+    @property
+    def newer(self) -> bool:
+        """Whether a later version of the code has upgraded it."""
+        return self.revision is not None and not revisions.is_known(self.revision)
 
     @property
     def open_to_upstream(self) -> bool:
@@ -80,5 +86,6 @@ def read_state(settings: Settings) -> SchemaState:
 def count_unfilled(ctx: Context, cells: CellDatabases) -> tuple[int, int]:
     """Return how many instance mappings lack values, and how many of these lack a cell."""
     with db.read_once(cells.api(ctx)) as session:
-        row = session.execute(contract.select_unfilled()).one()
+        row = session.execute(contract.select_unfilled().where(
+            cell_tables.instance_mappings.c.project_id != cell_tables.MARKER_PROJECT)).one()
     return row.rows, row.without_cell

@@ -19,6 +19,7 @@ from oslo_db import exception as db_exception
 
 from placement_core import errors
 from placement_core.changes.journal import Journal
+from placement_core.db import failures
 from placement_core.db.database import Database, Settings
 
 #: The key of the advisory lock in a PostgreSQL database.
@@ -53,7 +54,7 @@ def transaction(settings: Settings) -> Iterator[sa.Connection]:
     """Open the transaction of a schema change, with the exclusive lock.
 
     :raises Busy: another sync holds the lock, or another process uses the tables, for longer
-        than the lock timeout (an hour, if none is set).
+        than the lock timeout. If none is set, that is an hour, and for ever on PostgreSQL.
     """
     patience = settings.lock_timeout_seconds or 3600
     try:
@@ -65,7 +66,7 @@ def transaction(settings: Settings) -> Iterator[sa.Connection]:
         ):
             yield connection
     except (db_exception.DBError, sa.exc.DBAPIError) as error:
-        if _is_lock_timeout(error):
+        if failures.is_lock_timeout(error):
             raise Busy(
                 f"the database was in use for {patience} seconds: another db sync, or a "
                 "service that still runs on it; nothing was changed by this run's last step"
@@ -127,11 +128,3 @@ def unlock_tables(connection: sa.Connection) -> None:
 
 def _is_mysql(connection: sa.Connection) -> bool:
     return connection.dialect.name in ("mysql", "mariadb")
-
-
-def _is_lock_timeout(error: Exception) -> bool:
-    text = str(error).lower()
-    return any(
-        said in text
-        for said in ("lock timeout", "lock wait timeout", "database is locked")
-    )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from placement_core.db import drivers
+from placement_core.db import drivers, failures
 
 #: Tables that upstream writes, and of which this service keeps copies or sums.
 TABLES = (
@@ -26,8 +26,10 @@ _EVENTS = ("insert", "update", "delete")
 _REFUSAL = "placement-core took this database over: stop the old Placement service"
 
 _NAME = "placement_core_fence"
+#: PostgreSQL's triggers all have one name, and belong to a table each.
 _TRIGGERS = {
-    "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal",
+    "postgresql": "SELECT tgname || '_' || relname FROM pg_trigger "
+                  "JOIN pg_class ON pg_class.oid = tgrelid WHERE NOT tgisinternal",
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
 }
 _MYSQL_TRIGGERS = (
@@ -44,19 +46,21 @@ END
 
 
 def put_up(connection: sa.Connection, say: Callable[[str], None]) -> None:
-    """Create the triggers that refuse writes of connections without the mark.
+    """Create the triggers that are missing, which refuse writes of connections without the mark.
+
+    Those that are there stay, so that the fence never has a gap.
 
     MariaDB requires the TRIGGER privilege and, with a binary log, either
     ``log_bin_trust_function_creators`` or SUPER. Without them only the NOT NULL columns protect
     the database, and ``say`` is called with a line about it.
     """
-    remove(connection)
+    if is_up(connection):
+        return
     try:
         create_triggers(connection, TABLES)
     except (db_exception.DBError, sa.exc.DBAPIError) as error:
-        if connection.dialect.name not in ("mysql", "mariadb"):
+        if not failures.is_missing_privilege(error):
             raise
-        remove(connection)
         say(
             "WARNING: the server does not let us make triggers "
             f"({str(error).partition(chr(10))[0]}). Inserts of an old Placement service "
@@ -67,13 +71,19 @@ def put_up(connection: sa.Connection, say: Callable[[str], None]) -> None:
 def create_triggers(
     connection: sa.Connection, tables: Sequence[str], name: str = _NAME
 ) -> None:
-    """Create the triggers of some tables.
+    """Create the triggers of some tables that are missing.
 
     :param name: of the triggers or what their names begin with, and of PostgreSQL's function.
     :raises oslo_db.exception.DBError: the server does not let us.
     """
-    for statement in _build_triggers(connection.dialect.name, tables, name):
-        connection.exec_driver_sql(statement)
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(
+            f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql "
+            f"AS $${_POSTGRESQL_FUNCTION_BODY}$$")
+    present = _list_triggers(connection, name)
+    for trigger, statement in _build_triggers(connection.dialect.name, tables, name):
+        if trigger not in present:
+            connection.exec_driver_sql(statement)
 
 
 def remove(connection: sa.Connection) -> None:
@@ -84,29 +94,30 @@ def remove(connection: sa.Connection) -> None:
         connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {_NAME}()")
         return
     # Drop existing triggers only: on MariaDB even DROP ... IF EXISTS needs the privilege.
-    for name in _list_triggers(connection):
+    for name in _list_triggers(connection, _NAME):
         connection.exec_driver_sql(f"DROP TRIGGER {name}")
 
 
 def is_up(connection: sa.Connection) -> bool:
-    """Return whether the triggers exist."""
-    return bool(_list_triggers(connection))
+    """Return whether all triggers exist."""
+    present = _list_triggers(connection, _NAME)
+    return all(trigger in present for trigger, _ in _build_triggers(
+        connection.dialect.name, TABLES, _NAME))
 
 
-def _list_triggers(connection: sa.Connection) -> list[str]:
-    """Return the names of the triggers: one for each table, or for each table and event."""
+def _list_triggers(connection: sa.Connection, name: str) -> set[str]:
+    """Return the names of the triggers that begin so, as ``_build_triggers`` has them."""
     query = _TRIGGERS.get(connection.dialect.name, _MYSQL_TRIGGERS)
-    return [name for name in connection.scalars(sa.text(query)) if name.startswith(_NAME)]
+    return {trigger for trigger in connection.scalars(sa.text(query)) if trigger.startswith(name)}
 
 
-def _build_triggers(dialect: str, tables: Sequence[str], name: str) -> Iterator[str]:
+def _build_triggers(
+    dialect: str, tables: Sequence[str], name: str
+) -> Iterator[tuple[str, str]]:
+    """Yield a name and a statement for each trigger: one for each table, or table and event."""
     if dialect == "postgresql":
-        yield (
-            f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql "
-            f"AS $${_POSTGRESQL_FUNCTION_BODY}$$"
-        )
         for table in tables:
-            yield (
+            yield f"{name}_{table}", (
                 f"CREATE TRIGGER {name} BEFORE INSERT OR UPDATE OR DELETE ON {table} "
                 f"FOR EACH STATEMENT EXECUTE FUNCTION {name}()"
             )
@@ -122,7 +133,8 @@ def _build_triggers(dialect: str, tables: Sequence[str], name: str) -> Iterator[
         )
     for table in tables:
         for event in _EVENTS:
-            yield (
-                f"CREATE TRIGGER {name}_{table}_{event} "
+            trigger = f"{name}_{table}_{event}"
+            yield trigger, (
+                f"CREATE TRIGGER {trigger} "
                 f"BEFORE {event.upper()} ON {table} FOR EACH ROW {body}"
             )

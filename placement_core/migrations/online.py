@@ -20,6 +20,7 @@ from placement_core.compute import nodes
 from placement_core.context import Context
 from placement_core.placement.allocations import missing_consumers, usage_counters
 from placement_core.quota import nodes as limit_nodes
+from placement_core.reservations.provisioning import slot_providers
 from placement_core.services import Services
 
 LOG = logging.getLogger(__name__)
@@ -112,6 +113,8 @@ def list_migrations(services: Services) -> Mapping[str, Migration]:
             usage_counters.sum_up, usage_counters.count_not_summed_up),
         "keep_fullness_of_limits": Migration(
             limit_nodes.keep_fullness, limit_nodes.count_fullness_not_kept),
+        "protect_slot_providers": Migration(
+            slot_providers.protect, slot_providers.count_unprotected),
         "populate_queued_for_delete": Migration(
             functools.partial(backfill.populate_queued_for_delete, cells=cells),
             functools.partial(backfill.count_without_queued_for_delete, cells=cells)),

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core import errors
+from placement_core.db import failures
 from placement_core.db.database import Database, Settings
 from placement_core.migrations import (
     adoption,
@@ -64,7 +65,9 @@ def sync(
     for _ in range(_MOST_DEADLOCKS):
         try:
             return _sync_once(settings, say, report, contracted=contracted)
-        except db_exception.DBDeadlock:
+        except (db_exception.DBError, sa.exc.DBAPIError) as error:
+            if not failures.is_deadlock(error):
+                raise
             say("a running service used the tables in another order: the step begins again")
     return _sync_once(settings, say, report, contracted=contracted)
 
@@ -180,10 +183,11 @@ def _sync(connection: sa.Connection, say: Say, report: Report) -> str:
         say(f"the schema is at {revision} already")
     else:
         revisions.upgrade(connection, report)
-        if upstreams:
-            # On SQLite, a revision may have re-created a fenced table, without its triggers.
-            fence.put_up(connection, say)
         say(f"the schema is at {revisions.head()}")
+    if upstreams:
+        # On SQLite, a revision may have re-created a fenced table, without its triggers. On
+        # MariaDB, a run may have been ended between two of them.
+        fence.put_up(connection, say)
     sequences.repair(connection, say)
     if revision is None:
         # Later, workers insert new names when they start, and log the change.

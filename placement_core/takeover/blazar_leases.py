@@ -182,7 +182,8 @@ def _check_types(rows: _Rows, surroundings: Surroundings, hosts: Hosts) -> None:
         for reservation in rows.reservations
         for row in rows.allocations.get(reservation["id"], ())
         if row["compute_host_id"] in hosts.records})
-    held = f"; here, nobody holds its hosts: {', '.join(names)}" if names else ""
+    held = (f"; unless it was copied before, nobody holds its hosts here: {', '.join(names)}"
+            if names else "")
     raise _Left(f"it reserves {', '.join(others)}, for which no plugin is here{held}",
                 Outcome.SKIPPED)
 

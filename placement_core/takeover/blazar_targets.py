@@ -19,7 +19,7 @@ from placement_core.reservations import records as leases, tables
 from placement_core.reservations.hosts import host_capabilities, host_copies, host_queries, sizes
 from placement_core.reservations.provisioning import slots
 from placement_core.reservations.records import Event, Host, Lease, PoolHost, Reservation
-from placement_core.reservations.store import lease_copies, lease_rows
+from placement_core.reservations.store import lease_copies
 from placement_core.reservations.store.lease_copies import CopiedLease, StoredLease
 from placement_core.takeover import host_ids
 from placement_core.takeover.blazar_tables import INSTANCE, WHOLE_HOST
@@ -63,7 +63,7 @@ _CAPACITIES = (
               _classes.c.name))
 _HOST_ROWS = sa.select(
     _hosts.c.id, _hosts.c.name, _hosts.c.provider_id, _hosts.c.provider_uuid,
-    _hosts.c.reservation_provider_id, _hosts.c.vcpus, _hosts.c.memory_mb, _hosts.c.disk_gb)
+    _hosts.c.vcpus, _hosts.c.memory_mb, _hosts.c.disk_gb)
 
 
 def list_targets() -> list[Target]:
@@ -213,7 +213,7 @@ class _Leases(Target):
             copies = [_build_copy(record.id, record.fields, hosts) for record in new]
             lease_copies.insert(session, copies)
             for copy in copies:
-                _put_slots(session, copy, hosts)
+                _put_slots(ctx, session, copy, hosts)
 
     def find_change_obstacle(self, ours: Fields, changes: Fields) -> str:
         if ours["deleted"]:
@@ -230,7 +230,7 @@ class _Leases(Target):
             copy = _build_copy(id_, fields, hosts)
             lease_copies.replace(session, copy)
             _remove_slots(ctx, session, stored, keep=copy)
-            _put_slots(session, copy, hosts)
+            _put_slots(ctx, session, copy, hosts)
 
     def delete(self, ctx: Context, id_: str) -> None:
         spell = host_ids.read_spelling(ctx)
@@ -257,7 +257,7 @@ def _lock_unchanged(
 
     :raises ChangedHere: nobody but a copy is to change it now.
     """
-    lease_rows.lock(session, id_)
+    lease_copies.lock(session, id_)
     stored = next(iter(lease_copies.read_all(session, [id_])), None)
     if stored is None or stored.deleted:
         raise ChangedHere(LEASE, id_, "it was deleted here")
@@ -358,14 +358,15 @@ def _find_hosts(session: Session, new: Iterable[Record]) -> dict[str, Any]:
 # Slots in placement ------------------------------------------------------------------
 
 
-def _put_slots(session: Session, copy: CopiedLease, hosts: Mapping[str, Any]) -> None:
+def _put_slots(
+    ctx: Context, session: Session, copy: CopiedLease, hosts: Mapping[str, Any]
+) -> None:
     """Write the slots of reservations in force; Blazar's are left as they are."""
-    pool_hosts = {row.id: PoolHost(row.id, row.name, row.provider_id, row.reservation_provider_id)
-                  for row in hosts.values()}
+    pool_hosts = {row.id: PoolHost(row.id, row.name, row.provider_id) for row in hosts.values()}
     for reservation in copy.lease.reservations:
         shares = copy.shares[reservation.id]
         if _has_slots(reservation) and shares:
-            slots.put(session, reservation.id, {
+            slots.put(ctx, session, reservation.id, {
                 pool_hosts[share.host_id]: share.slots for share in shares})
 
 
@@ -381,7 +382,7 @@ def _remove_slots(
         for reservation in keep.lease.reservations if _has_slots(reservation)}
     for reservation in filter(_has_slots, stored.lease.reservations):
         before = stored.slots.get(reservation.id, {})
-        hosts = [PoolHost(row.id, row.name, row.provider_id, row.reservation_provider_id)
+        hosts = [PoolHost(row.id, row.name, row.provider_id)
                  for row in session.execute(_HOST_ROWS.where(
                      _hosts.c.id.in_(sorted(before))))] if before else []
         if reservation.id not in remaining:

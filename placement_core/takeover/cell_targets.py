@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from placement_core.cells import copies, mappings
 from placement_core.cells.databases import CellDatabases
@@ -51,13 +51,22 @@ class Cells(Target):
         mappings.delete(ctx, self.cells, id_)
 
 
+@dataclasses.dataclass(frozen=True)
 class Instances(SpoolTarget):
-    """Our instance mappings."""
+    """Our instance mappings.
 
+    :ivar required_fields: those that each must have.
+    """
+
+    required_fields: Collection[str] = ()
     kind = records.INSTANCE
 
     def find_obstacle(self, record: Record, others: Mapping[str, Fields]) -> str:
         """Say why a mapping cannot be ours."""
+        missing = [name for name in self.required_fields if record.fields[name] is None]
+        if missing and record.id not in others:
+            return (f"it has no {' and no '.join(missing)}, and `db sync --contract` was run: "
+                    "fill it in nova first")
         return _find_unstorable([
             record.id, record.fields["project_id"], record.fields["user_id"]])
 
@@ -120,6 +129,11 @@ def keeps_cells(ctx: Context, cells: CellDatabases) -> bool:
     return cells.api(ctx) is ctx
 
 
+def list_required_fields(ctx: Context, cells: CellDatabases) -> Collection[str]:
+    """Return the fields that our instance mappings must have, and those of a nova may lack."""
+    return copies.list_required_fields(ctx) if keeps_cells(ctx, cells) else ()
+
+
 def list_targets(ctx: Context, cells: CellDatabases) -> Sequence[Target]:
     """Return where cells go; nowhere, if they are read in nova's database."""
     return [Cells(ctx, cells)] if keeps_cells(ctx, cells) else []
@@ -127,7 +141,9 @@ def list_targets(ctx: Context, cells: CellDatabases) -> Sequence[Target]:
 
 def list_spool_targets(ctx: Context, cells: CellDatabases) -> Sequence[SpoolTarget]:
     """Return where instances and server groups go, likewise."""
-    return [Instances(), ServerGroups()] if keeps_cells(ctx, cells) else []
+    if not keeps_cells(ctx, cells):
+        return []
+    return [Instances(list_required_fields(ctx, cells)), ServerGroups()]
 
 
 def _make_cell(uuid: str, fields: Fields) -> Cell:

@@ -39,9 +39,14 @@ _REFERENCES: Mapping[str, Mapping[str, str]] = {
     records.CONSUMER: {"allocations": records.PROVIDER},
 }
 #: The field of a kind that names the record above one.
-_PARENTS = {records.PROVIDER: "parent"}
+_PARENTS = {
+    records.REGION: "parent_region_id", records.PROJECT: "parent_id", records.PROVIDER: "parent"}
 #: The fields that may have a value here where the source has none: they are read in the cells.
 _FILLED: Mapping[str, Collection[str]] = {records.INSTANCE: ("user_id", "queued_for_delete")}
+
+#: The field that says whether ours of an id is the source's record: ids of hosts are numbers, and
+#: one that is registered here gets a number, too.
+_IDENTITIES: Mapping[str, str] = {records.HOST: "name"}
 
 #: The fields that a copy brings to what it makes, and that are no difference: what was made here,
 #: by a request that the other service has got as well, was made at another moment.
@@ -51,6 +56,9 @@ _UNCOMPARED: Mapping[str, Collection[str]] = dict.fromkeys(
 #: {kind: {id: fields}}. Ours may have more fields than the source's.
 Present = Mapping[str, Mapping[str, Fields]]
 _NONE: Mapping[str, Any] = types.MappingProxyType({})
+
+#: The kinds whose records are skipped only because there is no place for them here.
+_SKIPPED_HERE = frozenset({records.LEASE})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -140,12 +148,18 @@ class Comparison:
             name: (ours[name], value) for name, value in record.fields.items()
             if name not in uncompared and ours[name] != value
             and not _is_filled_here(record, name)}
-        if not differences:
+        reason = _find_refused_need(record, self._refused)
+        if not (differences or reason):
             return Item(record.kind, record.id, record.name, Outcome.EQUAL,
                         "; ".join(record.notes), record=record)
-        reason = self._find_unfit(record) or self._find_unchangeable(record, ours, differences)
+        reason = (reason or self._find_unfit(record)
+                  or self._find_unchangeable(record, ours, differences))
         if reason:
-            return Item(record.kind, record.id, record.name, Outcome.REFUSED, reason, differences)
+            item = Item(
+                record.kind, record.id, record.name, Outcome.REFUSED, reason, differences)
+            if _is_another(item):
+                self._refused.setdefault(record.kind, set()).add(record.id)
+            return item
         return self._plan(record, Outcome.UPDATE, differences)
 
     def _plan(
@@ -187,25 +201,8 @@ class Comparison:
                 return f"{self._taken[key]} is here already, with the same {values}"
             if key in self._coming:
                 return f"{self._coming[key]} comes before it, with the same {values}"
-        return (self._find_refused_reference(record) or self._find_unregistered(record)
+        return (find_refused_reference(record, self._refused) or self._find_unregistered(record)
                 or self._find_unfit(record))
-
-    def _find_refused_reference(self, record: Record) -> str:
-        """Say which record that one needs is refused; "": none."""
-        for name, kind in _REFERENCES.get(record.kind, {}).items():
-            refused = self._refused.get(kind)
-            if not refused or (value := record.fields[name]) is None:
-                continue
-            if isinstance(value, Mapping):
-                for id_ in value:
-                    if id_ in refused:
-                        return f"its {kind} {id_} is refused"
-            elif value in refused:
-                return f"its {name.removesuffix('_id')} {value} is refused"
-        for kind, id_ in record.references:
-            if id_ in self._refused.get(kind, ()):
-                return f"its {kind} {id_} is refused"
-        return ""
 
     def _find_unregistered(self, record: Record) -> str:
         """Say that the registered limit of a limit is refused, if it is; else ""."""
@@ -232,6 +229,32 @@ class Comparison:
         return find(ours, changes) if find else ""
 
 
+def find_refused_reference(record: Record, refused: Mapping[str, Collection[str]]) -> str:
+    """Say which record that one needs is refused; "": none.
+
+    :param refused: {kind: ids}.
+    """
+    for name, kind in _REFERENCES.get(record.kind, {}).items():
+        ids = refused.get(kind)
+        if not ids or (value := record.fields[name]) is None:
+            continue
+        if isinstance(value, Mapping):
+            for id_ in value:
+                if id_ in ids:
+                    return f"its {kind} {id_} is refused"
+        elif value in ids:
+            return f"its {name.removesuffix('_id')} {value} is refused"
+    return _find_refused_need(record, refused)
+
+
+def _find_refused_need(record: Record, refused: Mapping[str, Collection[str]]) -> str:
+    """Say which record is refused that one needs although no field names it; "": none."""
+    for kind, id_ in record.references:
+        if id_ in refused.get(kind, ()):
+            return f"its {kind} {id_} is refused"
+    return ""
+
+
 def _get_resource(record: Record) -> tuple[Any, ...]:
     """Return what a limit is on."""
     return tuple(record.fields[name] for name in _RESOURCE)
@@ -242,6 +265,11 @@ def _is_filled_here(record: Record, name: str) -> bool:
     return record.fields[name] is None and name in _FILLED.get(record.kind, ())
 
 
+def _is_another(item: Item) -> bool:
+    """Return whether ours of the same id is not what the source means."""
+    return _IDENTITIES.get(item.kind) in item.differences
+
+
 def as_difference(item: Item) -> Item:
     """Return what differs: a record that must not change here differs all the same."""
     if item.outcome is Outcome.REFUSED and item.differences:
@@ -250,10 +278,10 @@ def as_difference(item: Item) -> Item:
 
 
 def list_refused(items: Iterable[Item]) -> dict[str, set[str]]:
-    """Return the ids of what is refused and not here: {kind: ids}."""
+    """Return the ids of what is refused, and not here or another thing here: {kind: ids}."""
     refused: dict[str, set[str]] = {}
     for item in items:
-        if item.outcome is Outcome.REFUSED and not item.differences:
+        if _is_another(item) or (item.outcome is Outcome.REFUSED and not item.differences):
             refused.setdefault(item.kind, set()).add(item.id)
     return refused
 
@@ -263,18 +291,33 @@ def list_gone(
 ) -> Iterator[Item]:
     """Yield what was copied and is here, but not in the source; dependents first.
 
+    Of kinds that are refused as a whole nothing is gone: nobody can say what the source has.
+
     :param items: what became of that which is in the source.
     """
     wanted_ids: dict[str, set[str]] = {}
+    unclear: set[str] = set()
     for item in items:
-        if item.outcome is not Outcome.SKIPPED:  # what is refused means something there, too
+        if is_of_whole_kind(item):
+            unclear.add(item.kind)
+        elif is_in_source(item):
             wanted_ids.setdefault(item.kind, set()).add(item.id)
-    for kind in reversed(list(copied)):
+    for kind in reversed([kind for kind in copied if kind not in unclear]):
         ours, wanted = present.get(kind, {}), wanted_ids.get(kind, ())
         gone = [id_ for id_ in copied[kind]
                 if id_ in ours and id_ not in wanted and not ours[id_].get("deleted")]
         for id_ in sorted(gone, key=lambda id_: (_measure_depth(ours, kind, id_), id_)):
             yield make_gone(kind, id_, ours[id_])
+
+
+def is_of_whole_kind(item: Item) -> bool:
+    """Return whether a kind is refused as a whole, because nobody can say what the source has."""
+    return item.outcome is Outcome.REFUSED and not item.id
+
+
+def is_in_source(item: Item) -> bool:
+    """Return whether a record means something in the source, although it may not be copied."""
+    return item.outcome is not Outcome.SKIPPED or item.kind in _SKIPPED_HERE
 
 
 def make_gone(kind: str, id_: str, fields: Fields) -> Item:

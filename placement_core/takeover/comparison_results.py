@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
 from placement_core.takeover import origins, tables
+from placement_core.takeover.errors import OtherPlace
+from placement_core.takeover.sources import make_label
 
 #: For how long a result tells something.
 FRESH = datetime.timedelta(days=1)
@@ -83,6 +85,20 @@ def list_last(ctx: Context) -> list[LastComparison]:
         return list({row.source: LastComparison(
             row.source, row.location, _to_utc(row.started_at), _to_utc(row.finished_at),
             row.compared, row.differences) for row in session.execute(_FINISHED)}.values())
+
+
+def require_places(ctx: Context, locations: Mapping[str, str]) -> None:
+    """Refuse sources in other places than those with which ours was compared last.
+
+    A place is a host and the name of a database: users, drivers and options may be others.
+
+    :param locations: {source: where it is to be read from, without secrets}.
+    :raises OtherPlace: one is.
+    """
+    for last in list_last(ctx):
+        location = locations.get(last.source)
+        if location is not None and make_label(location) != make_label(last.location):
+            raise OtherPlace(last.source, last.location, location)
 
 
 def list_sources(ctx: Context) -> list[SourceStatus]:

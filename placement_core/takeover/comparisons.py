@@ -21,9 +21,10 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session
-from placement_core.takeover import comparison, copying, spooled, tables
+from placement_core.db import inserts
+from placement_core.takeover import comparison, copying, origins, spooled, tables
 from placement_core.takeover.comparison_results import FRESH
+from placement_core.takeover.errors import NotWhereItWas
 from placement_core.takeover.records import (
     LIMIT,
     REGISTERED_LIMIT,
@@ -46,11 +47,13 @@ _DIFFERENCES = (Outcome.CREATE, Outcome.UPDATE, Outcome.GONE)
 
 _runs, _findings = tables.comparisons, tables.comparison_findings
 
-_INSERT_RUN = sa.insert(_runs).inline()
+_INSERT_RUN = inserts.build_skipping_insert(_runs)
 _INSERT_FINDING = sa.insert(_findings).inline()
 _ADVANCE = (
     sa.update(_runs)
-    .where(_runs.c.run_id == sa.bindparam("of_run"), _runs.c.source == sa.bindparam("of_source"))
+    .where(_runs.c.run_id == sa.bindparam("of_run"), _runs.c.source == sa.bindparam("of_source"),
+           _runs.c.kind.is_not_distinct_from(sa.bindparam("last_kind")),
+           _runs.c.record_id.is_not_distinct_from(sa.bindparam("last_record_id")))
     .values(compared=_runs.c.compared + sa.bindparam("more_compared"),
             differences=_runs.c.differences + sa.bindparam("more_differences"),
             kind=sa.bindparam("new_kind"), record_id=sa.bindparam("new_record_id")))
@@ -61,13 +64,11 @@ _UNFINISHED = sa.select(_runs).where(_runs.c.finished_at.is_(None)).order_by(
     _runs.c.started_at.desc(), _runs.c.run_id, _runs.c.source)
 _FINDINGS = sa.select(_findings).where(
     _findings.c.run_id == sa.bindparam("of_run")).order_by(_findings.c.id)
-_OLDER = sa.select(_runs.c.run_id).where(
+_DELETE_OLDER = sa.delete(_runs).where(
     _runs.c.source == sa.bindparam("of_source"), _runs.c.run_id != sa.bindparam("of_run"),
     _runs.c.started_at <= sa.bindparam("before"))
-_DELETE_FINDINGS = sa.delete(_findings).where(
-    _findings.c.run_id == sa.bindparam("of_run"), _findings.c.source == sa.bindparam("of_source"))
-_DELETE_RUN = sa.delete(_runs).where(
-    _runs.c.run_id == sa.bindparam("of_run"), _runs.c.source == sa.bindparam("of_source"))
+_DELETE_STRAY_FINDINGS = sa.delete(_findings).where(~sa.exists().where(
+    _runs.c.run_id == _findings.c.run_id, _runs.c.source == _findings.c.source))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,12 +109,13 @@ def compare(
 ) -> list[Item]:
     """Return what differs: to be created, to be updated, and what only we have ("gone").
 
-    What was copied from other sources of the same services is left out.
+    What was copied from other sources, and from none of these, is left out.
 
     :param targets: where the records go, in the order in which they are copied.
     :param spool_targets: likewise, of kinds that have very many.
     :param now: the clock.
     :param resume: go on with a run of the same sources that did not end, unless it is stale.
+    :raises NotWhereItWas: another process goes on with the same run, or has ended a later one.
     """
     run = (_find_unfinished(ctx, sides, now()) if resume else None) or _start(ctx, sides, now())
     items = _read_findings(ctx, run)
@@ -122,9 +124,9 @@ def compare(
     owners = _list_owners(ctx, sides)
     for target in targets[done:]:
         after = run.record_id if run.kind == target.kind else None
-        items += _compare_kind(ctx, run.id, sides, owners, target, targets, items, after, report)
+        items += _compare_kind(ctx, run, sides, owners, target, targets, items, after, report)
     for spool_target in spool_targets[max(done - len(targets), 0):]:
-        items += _compare_spools(ctx, run.id, sides, spool_target, items, report)
+        items += _compare_spools(ctx, run, sides, spool_target, items, report)
     _finish(ctx, run, sides, now())
     return [item for item in items if item.outcome in _DIFFERENCES]
 
@@ -145,7 +147,7 @@ def _list_owners(ctx: Context, sides: Sequence[Side]) -> list[_Owners]:
 
 
 def _compare_kind(
-    ctx: Context, run_id: str, sides: Sequence[Side], owners: Sequence[_Owners], target: Target,
+    ctx: Context, run: _Run, sides: Sequence[Side], owners: Sequence[_Owners], target: Target,
     targets: Sequence[Target], earlier: Sequence[Item], after: str | None, report: Report,
 ) -> list[Item]:
     """Compare the records of a kind; return what was found of those after an id."""
@@ -165,11 +167,11 @@ def _compare_kind(
         of_chunk = [(sources[id_], items[id_]) for id_ in chunk if id_ in items]
         counts = collections.Counter(
             sources[id_] for id_ in chunk if not _is_gone(items.get(id_)))
-        _advance(ctx, run_id, sides, counts, of_chunk, kind, chunk[-1])
+        _advance(ctx, run, sides, counts, of_chunk, kind, chunk[-1])
         results += [item for _, item in of_chunk]
         done += len(chunk)
         report(pluralize(kind), done, len(ids))
-    _advance(ctx, run_id, sides, {}, [], kind, None)
+    _advance(ctx, run, sides, {}, [], kind, None)
     return results
 
 
@@ -181,7 +183,7 @@ def _find_items(
     kind = target.kind
     sources: dict[str, str] = {}
     items: dict[str, Item] = {}
-    elsewhere: set[str] = set()
+    elsewhere = origins.list_elsewhere(ctx, [side.name for side in sides], kind)
     for side, of_others in zip(sides, owners, strict=True):
         comparing = comparison.Comparison(
             present, copying.make_rules(ctx, [target], of_others),
@@ -197,10 +199,10 @@ def _find_items(
             if item.outcome is not Outcome.EQUAL:
                 items[record.id] = item
         elsewhere.update(item.id for item in side.contents.left
-                         if item.kind == kind and item.outcome is not Outcome.SKIPPED)
-        names = {each.name for each in sides}
-        elsewhere.update(id_ for id_, name in of_others.get(kind, {}).items()
-                         if name not in names)
+                         if item.kind == kind and comparison.is_in_source(item))
+    if any(item.kind == kind and comparison.is_of_whole_kind(item)
+           for side in sides for item in side.contents.left):
+        return sources, items
     owner = next(side.name for side in sides if kind in side.kinds)
     for id_, fields in present[kind].items():
         if id_ not in sources and id_ not in elsewhere and not fields.get("deleted"):
@@ -210,7 +212,7 @@ def _find_items(
 
 
 def _compare_spools(
-    ctx: Context, run_id: str, sides: Sequence[Side], target: SpoolTarget,
+    ctx: Context, run: _Run, sides: Sequence[Side], target: SpoolTarget,
     earlier: Sequence[Item], report: Report,
 ) -> list[Item]:
     """Compare the records of a kind that has very many; return what was found."""
@@ -219,7 +221,7 @@ def _compare_spools(
         for spool, _ in copying.match_spools(side.contents, [target]):
             refused = comparison.list_refused((*earlier, *side.contents.left))
             items = spooled.diff(ctx, spool, target, refused)
-            _advance(ctx, run_id, sides, {side.name: len(spool)},
+            _advance(ctx, run, sides, {side.name: len(spool)},
                      [(side.name, item) for item in items], target.kind, None)
             report(pluralize(target.kind), len(spool), len(spool))
             results += items
@@ -231,12 +233,8 @@ def _is_gone(item: Item | None) -> bool:
 
 
 def _locate(sides: Sequence[Side]) -> Mapping[str, str]:
-    """Return where each source was read from; there may be several of a name."""
-    locations: dict[str, str] = {}
-    for side in sides:
-        locations[side.name] = ", ".join(filter(None, (
-            locations.get(side.name), side.location)))
-    return locations
+    """Return where each source was read from."""
+    return {side.name: side.location for side in sides}
 
 
 def _start(ctx: Context, sides: Sequence[Side], now: datetime.datetime) -> _Run:
@@ -270,32 +268,38 @@ def _find_unfinished(ctx: Context, sides: Sequence[Side], now: datetime.datetime
 
 @db.retry_writes
 def _advance(
-    ctx: Context, run_id: str, sides: Sequence[Side], compared: Mapping[str, int],
+    ctx: Context, run: _Run, sides: Sequence[Side], compared: Mapping[str, int],
     of_chunk: Sequence[tuple[str, Item]], kind: str, record_id: str | None,
 ) -> None:
-    """Write what a chunk came to.
+    """Write what a chunk came to, and where the run is now.
 
     :param compared: {source: how many of its records}.
     :param of_chunk: (source, what is not equal).
     :param record_id: where the chunk ends; None: the kind ends.
+    :raises NotWhereItWas: somebody else has written something of the run; or this process, in a
+        transaction whose COMMIT was lost.
     """
     differences = collections.Counter(
         source for source, item in of_chunk if item.outcome in _DIFFERENCES
         for _ in range(item.count))
     with db.write(ctx) as session:
+        # First of all: whoever ends a later run waits for this, and then deletes all findings.
+        for source in _locate(sides):
+            if not session.execute(_ADVANCE, {
+                    "of_run": run.id, "of_source": source,
+                    "last_kind": run.kind, "last_record_id": run.record_id,
+                    "more_compared": compared.get(source, 0),
+                    "more_differences": differences[source],
+                    "new_kind": kind, "new_record_id": record_id}).rowcount:
+                raise NotWhereItWas(source)
         if of_chunk:
             session.execute(_INSERT_FINDING, [
-                {"run_id": run_id, "source": source, "kind": item.kind, "record_id": item.id,
+                {"run_id": run.id, "source": source, "kind": item.kind, "record_id": item.id,
                  "name": item.name, "outcome": item.outcome.value, "reason": item.reason,
                  "records": item.count, "differences": json.dumps(
                      dict(item.differences), ensure_ascii=False, default=_make_plain)}
                 for source, item in of_chunk])
-        for source in _locate(sides):
-            session.execute(_ADVANCE, {
-                "of_run": run_id, "of_source": source,
-                "more_compared": compared.get(source, 0),
-                "more_differences": differences[source],
-                "new_kind": kind, "new_record_id": record_id})
+    run.kind, run.record_id = kind, record_id
 
 
 @db.retry_writes
@@ -314,19 +318,13 @@ def _read_findings(ctx: Context, run: _Run) -> list[Item]:
 
 @db.retry_writes
 def _finish(ctx: Context, run: _Run, sides: Sequence[Side], now: datetime.datetime) -> None:
-    """Stamp a run, and forget those before."""
+    """Stamp a run; forget those before, and findings of which there is no run."""
     with db.write(ctx) as session:
         session.execute(_FINISH, {"of_run": run.id, "now": _to_naive(now)})
         for source in _locate(sides):
-            _forget_older(session, run, source)
-
-
-def _forget_older(session: Session, run: _Run, source: str) -> None:
-    older = session.execute(_OLDER, {
-        "of_source": source, "of_run": run.id, "before": _to_naive(run.started_at)}).scalars()
-    for run_id in older.all():
-        for statement in (_DELETE_FINDINGS, _DELETE_RUN):
-            session.execute(statement, {"of_run": run_id, "of_source": source})
+            session.execute(_DELETE_OLDER, {
+                "of_source": source, "of_run": run.id, "before": _to_naive(run.started_at)})
+        session.execute(_DELETE_STRAY_FINDINGS)
 
 
 def _to_naive(at: datetime.datetime) -> datetime.datetime:

@@ -7,7 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from placement_core.context import Context
 from placement_core.takeover import origins, spooled
-from placement_core.takeover.comparison import Rules, compare, list_refused
+from placement_core.takeover.comparison import (
+    Rules,
+    compare,
+    find_refused_reference,
+    list_refused,
+)
 from placement_core.takeover.copier import Copier
 from placement_core.takeover.records import (
     Contents,
@@ -108,7 +113,8 @@ def copy(
         if not (prune and item.outcome is Outcome.GONE):
             by_kind.get(item.kind, others).append(item)
     for target in targets:
-        of_kind = by_kind[target.kind]
+        of_kind = _refuse_dependents(by_kind[target.kind], list_refused(
+            item for results in done.values() for item in results))
         results = done[target.kind]
         for number, item in enumerate(copier.copy_all(target, of_kind), 1):
             results.append(item)
@@ -124,6 +130,20 @@ def copy(
             ctx, source.origin, spool, spool_target, refused, pace=pace, report=report)
         results += gone_of_spools[spool.kind]
     return results
+
+
+def _refuse_dependents(
+    items: Sequence[Item], refused: Mapping[str, Collection[str]]
+) -> list[Item]:
+    """Refuse what needs a record that was refused when it was written.
+
+    :param refused: {kind: ids}.
+    """
+    return [
+        dataclasses.replace(item, outcome=Outcome.REFUSED, reason=reason, record=None)
+        if item.record is not None and item.outcome in (Outcome.CREATE, Outcome.UPDATE)
+        and (reason := find_refused_reference(item.record, refused)) else item
+        for item in items]
 
 
 def list_owners(

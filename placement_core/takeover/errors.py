@@ -16,6 +16,27 @@ class UnknownSchema(errors.ConfigurationError):
             f"{source}: the database {has}; this version knows {' with '.join(sorted(known))}")
 
 
+class SameOrigin(errors.ConfigurationError):
+    """What is copied from two sources could not be told apart."""
+
+    def __init__(self, origin: str, *, may_have_label: bool) -> None:
+        advice = "; give each a label of its own: SERVICE@LABEL=URL" if may_have_label else ""
+        super().__init__(f"{origin} is given twice: what is copied from one of them could not be "
+                         f"told from what is copied from the other{advice}")
+
+
+class OtherPlace(errors.Conflict):
+    """A source is in another place than before, and may be another service."""
+
+    code = "takeover.other_place"
+
+    def __init__(self, origin: str, last: str, location: str) -> None:
+        super().__init__(
+            f"{origin}: ours was compared last with {last}, and --prune would delete what "
+            f"{location} lacks. If that is the same service in another place, run "
+            "\"migrate diff\" with it first.")
+
+
 class NowhereToCopy(errors.ConfigurationError):
     """The records of a source are to be in another service's hands, by the configuration."""
 
@@ -58,6 +79,27 @@ class ChangedHere(errors.Conflict):
 
     def __init__(self, kind: str, id_: str, why: str) -> None:
         super().__init__(f"The {kind} {id_} stays as it is: {why}.")
+
+
+class KeyTaken(errors.Conflict):
+    """A database refuses a record, because something of ours has its key already."""
+
+    code = "takeover.key_taken"
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"The {kind} cannot be written: something here has the same key.")
+
+
+class NotWhereItWas(errors.Conflict):
+    """A run of a comparison is somewhere else than this process left it, or is forgotten."""
+
+    code = "takeover.not_where_it_was"
+
+    def __init__(self, source: str) -> None:
+        super().__init__(
+            f"The comparison with {source} is not where it was left: another process goes on with "
+            "it, or has ended a later one. Begin a new one, or go on with --resume when no other "
+            "process does.")
 
 
 class NothingToExport(errors.ConfigurationError):

@@ -8,12 +8,12 @@ Source: the schema of nova 34's API database; spec nova_quota §1 and §3.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.cells import urls
+from placement_core.cells import tables, urls
 from placement_core.takeover.records import (
     BUILD_REQUEST,
     CELL,
@@ -31,8 +31,6 @@ from placement_core.takeover.spools import Spool
 
 KINDS = (CELL, INSTANCE, SERVER_GROUP)
 
-#: The project of the row with which nova marks how far a migration of its own has come.
-_MARKER = "00000000-0000-0000-0000-000000000000"
 #: How many rows are read at a time.
 _CHUNK = 1000
 
@@ -65,7 +63,8 @@ def read(connection: sa.Connection, surroundings: Surroundings) -> Contents:
         sa.select(_CELLS).order_by(_CELLS.c.id)).mappings()]
     cells = settle_cells(cell_rows, surroundings)
     instances, groups = Spool(INSTANCE), Spool(SERVER_GROUP)
-    notes = InstanceNotes({row["id"]: row["uuid"] for row in cell_rows})
+    notes = InstanceNotes(
+        {row["id"]: row["uuid"] for row in cell_rows}, surroundings.required_fields)
     for rows in _read_chunks(connection, _INSTANCES):
         instances.add(notes.settle(rows))
     for rows in _read_chunks(connection, _GROUPS):
@@ -107,26 +106,29 @@ def _find_warning(connection: str, surroundings: Surroundings) -> str:
 class InstanceNotes:
     """What there is to know about instance mappings, as far as they were read."""
 
-    def __init__(self, cell_uuids: Mapping[int, str]) -> None:
+    def __init__(
+        self, cell_uuids: Mapping[int, str], required_fields: Collection[str] = ()
+    ) -> None:
         """Initialize it.
 
         :param cell_uuids: {nova's id of a cell: its uuid}.
+        :param required_fields: those without which no mapping is copied.
         """
         self._cell_uuids = cell_uuids
+        self._fields_to_fill = [
+            name for name in ("user_id", "queued_for_delete") if name not in required_fields]
         self._counts: dict[tuple[Outcome, str], int] = collections.Counter()
 
     def settle(self, rows: Sequence[_Row]) -> Iterator[tuple[Record, str]]:
         """Yield what rows mean, each with why it cannot be copied, or ""."""
         for row in rows:
-            if row["project_id"] == _MARKER:
+            if row["project_id"] == tables.MARKER_PROJECT:
                 self._count(Outcome.SKIPPED, "nova marks with it how far a migration has come")
                 continue
-            if row["user_id"] is None:
-                self._count(Outcome.WARNING, "they have no user_id: `placement-core db "
-                            "online-data-migrations` reads it in their cells")
-            if row["queued_for_delete"] is None:
-                self._count(Outcome.WARNING, "they have no queued_for_delete: `placement-core db "
-                            "online-data-migrations` reads it in their cells")
+            for name in self._fields_to_fill:
+                if row[name] is None:
+                    self._count(Outcome.WARNING, f"they have no {name}: `placement-core db "
+                                "online-data-migrations` reads it in their cells")
             cell_id = row["cell_id"]
             flag = row["queued_for_delete"]
             yield Record(INSTANCE, row["instance_uuid"], "", {

@@ -8,6 +8,7 @@ Source: nova 34's ``DbQuotaDriver``, and the names that its unified limits have;
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -145,6 +146,7 @@ def settle(
     settled.settle_quotas(LIMIT, tables["quotas"])
     settled.settle_quotas(USER_LIMIT, tables["project_user_quotas"])
     settled.warn_of_cores()
+    settled.refuse_kinds()
     return Contents(settled.records, settled.left)
 
 
@@ -155,6 +157,8 @@ class _Settled:
         self.records: list[Record] = []
         self.left: list[Item] = []
         self._surroundings = surroundings
+        #: {kind: how many limits there are of it that belong to no service}.
+        self._unplaced: collections.Counter[str] = collections.Counter()
 
     def settle_defaults(self, rows: Iterable[_Row], defaults: Defaults) -> None:
         """Make a registered limit of each resource that nova has.
@@ -194,6 +198,10 @@ class _Settled:
                 owner["user_id"] = row["user_id"]
             title = " of ".join([row["resource"], *map(str, reversed(owner.values()))])
             reason = self._find_meaningless(row["resource"])
+            if not reason and self._surroundings.service_id is None:
+                # The catalog may lack the projects, too: it may be another one.
+                self._unplaced[kind] += len(self._list_names(row["resource"]))
+                continue
             if not reason and project_id not in self._surroundings.project_ids:
                 reason = f"its project {project_id} was deleted"
             if reason:
@@ -215,6 +223,16 @@ class _Settled:
                 "class:PCPU each allow as much: [quota] resource_map with cores=VCPU+PCPU joins "
                 "them"))
 
+    def refuse_kinds(self) -> None:
+        """Refuse limits as a whole, if it is not clear which service they are of.
+
+        Their ids are made of that one's, so it is not clear either which of ours they are.
+        """
+        self.left += [
+            Item(kind, "", "", Outcome.REFUSED,
+                 "the catalog has not exactly one service of [quota] service_type", count=count)
+            for kind, count in self._unplaced.items()]
+
     def _list_names(self, resource: str) -> list[str]:
         """Return the names of the limits that a resource becomes.
 
@@ -227,13 +245,11 @@ class _Settled:
         return names
 
     def _keep(self, kind: str, name: str, key: tuple[str, ...], fields: dict[str, Any]) -> None:
-        title = " of ".join([name, *reversed(key[:-1])])
         service_id, region_id = self._surroundings.service_id, self._surroundings.region_id
         if service_id is None:
-            self.left.append(Item(
-                kind, title, title, Outcome.REFUSED,
-                "the catalog has not exactly one service of [quota] service_type"))
+            self._unplaced[kind] += 1
             return
+        title = " of ".join([name, *reversed(key[:-1])])
         about = (kind, service_id, region_id or "", *key)
         id_ = uuid.uuid5(_NAMESPACE, "\n".join(about)).hex
         self.records.append(Record(kind, id_, title, {

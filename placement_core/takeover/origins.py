@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session, lists
+from placement_core.db import Session, inserts, lists
 from placement_core.takeover import tables
 
 _copied = tables.copied_records
@@ -29,8 +29,12 @@ _PAGE = (
     .where(_copied.c.source == sa.bindparam("of_source"),
            _copied.c.kind == sa.bindparam("of_kind"), _copied.c.record_id > sa.bindparam("after"))
     .order_by(_copied.c.record_id).limit(1000))
+_ELSEWHERE = (
+    sa.select(_copied.c.record_id).where(_copied.c.kind == sa.bindparam("of_kind"))
+    .group_by(_copied.c.record_id)
+    .having(sa.func.max(sa.case((lists.among(_copied.c.source, "sources"), 1), else_=0)) == 0))
 _SOURCES = sa.select(_copied.c.source).distinct()
-_INSERT = sa.insert(_copied).inline()
+_INSERT = inserts.build_skipping_insert(_copied)
 _DELETE = sa.delete(_copied).where(
     _copied.c.source == sa.bindparam("of_source"), _copied.c.kind == sa.bindparam("of_kind"),
     _copied.c.record_id == sa.bindparam("of_record"))
@@ -67,6 +71,14 @@ def list_owners(
     return owners
 
 
+@db.retry_writes
+def list_elsewhere(ctx: Context, sources: Sequence[str], kind: str) -> set[str]:
+    """Return the ids of a kind that were copied, and from none of some sources."""
+    with db.read_once(ctx) as session:
+        return set(session.execute(
+            _ELSEWHERE, {"of_kind": kind, "sources": list(sources)}).scalars())
+
+
 def is_shared(session: Session, source: str, kind: str, id_: str) -> bool:
     """Say whether a record was copied from another source, too."""
     return session.execute(_OTHERS_WITH, {
@@ -97,7 +109,11 @@ def _read_page(ctx: Context, source: str, kind: str, after: str) -> Sequence[str
 
 
 def remember(session: Session, source: str, kind: str, ids: Iterable[str]) -> None:
-    """Record that records came from a source, in the transaction that made them."""
+    """Record that records came from a source, in the transaction that made them.
+
+    Those of which it is recorded already stay: another copy may have been faster, or a transaction
+    is repeated whose COMMIT was lost.
+    """
     rows = [{"source": source, "kind": kind, "record_id": id_} for id_ in ids]
     if rows:
         session.execute(_INSERT, rows)

@@ -145,6 +145,7 @@ class Surroundings:
         one does ([quota] resource_map).
     :ivar has_dedicated: whether an inventory has dedicated processors.
     :ivar keeps_cells: whether cells and instances are in our own database.
+    :ivar required_fields: those that instance mappings must have here, and may lack in nova.
     :ivar fills_templates: whether [cells] template_connection is set.
     :ivar providers: the roots of the trees of resource providers, by name.
     :ivar reservation_plugins: those that are installed, by resource type.
@@ -157,6 +158,7 @@ class Surroundings:
     cores_name: str | None = None
     has_dedicated: bool = False
     keeps_cells: bool = True
+    required_fields: Collection[str] = ()
     fills_templates: bool = False
     providers: Mapping[str, RootProvider] = dataclasses.field(default_factory=dict)
     reservation_plugins: Mapping[str, ReservationPlugin] = dataclasses.field(

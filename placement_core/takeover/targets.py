@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from placement_core import errors
+from placement_core import db, errors
 from placement_core.catalog import domains, endpoints, projects, regions, services
 from placement_core.catalog.errors import TooDeep
 from placement_core.context import Context
@@ -23,7 +23,7 @@ from placement_core.plugin_api.catalog import (
 )
 from placement_core.plugin_api.enforcement import EnforcementModel
 from placement_core.takeover import limit_clashes, records
-from placement_core.takeover.errors import ImmutableField
+from placement_core.takeover.errors import ImmutableField, StillUsed
 from placement_core.takeover.records import Fields, Record
 
 
@@ -49,6 +49,10 @@ class Writer(abc.ABC):
     def find_change_obstacle(self, ours: Fields, changes: Fields) -> str:
         """Say why fields of one of ours cannot be changed so; "": they can. Nothing is read."""
         return ""
+
+    @abc.abstractmethod
+    def read_some(self, ctx: Context, ids: Sequence[str]) -> Mapping[str, Fields]:
+        """Return those of some ids that are here: {id: fields}."""
 
     @abc.abstractmethod
     def create(self, ctx: Context, new: Sequence[Record]) -> None:
@@ -79,6 +83,11 @@ class Target(Writer):
     def read(self, ctx: Context) -> Mapping[str, Fields]:
         """Return all of them: {id: fields}."""
 
+    def read_some(self, ctx: Context, ids: Sequence[str]) -> Mapping[str, Fields]:
+        """Return those of some ids that are here: {id: fields}."""
+        ours = self.read(ctx)
+        return {id_: ours[id_] for id_ in ids if id_ in ours}
+
     def find_clashes(
         self, ctx: Context, planned: Iterable[Record], new: Collection[str]
     ) -> Mapping[str, str]:
@@ -92,10 +101,6 @@ class Target(Writer):
 
 class SpoolTarget(Writer):
     """Our records of a kind that has very many."""
-
-    @abc.abstractmethod
-    def read_some(self, ctx: Context, ids: Sequence[str]) -> Mapping[str, Fields]:
-        """Return those of some ids that are here: {id: fields}."""
 
     @abc.abstractmethod
     def read_id_pages(self, ctx: Context) -> Iterator[Sequence[str]]:
@@ -302,10 +307,22 @@ def _list_catalog_targets(model: EnforcementModel) -> list[Target]:
         CatalogTarget(records.ENDPOINT, Endpoint, endpoints.check, endpoints.list_,
                       endpoints.create, endpoints.update, endpoints.delete),
         CatalogTarget(records.DOMAIN, Domain, domains.check, domains.list_, domains.create,
-                      domains.update, cleanup.delete_domain),
+                      domains.update, _delete_domain),
         _Projects(records.PROJECT, Project, projects.check, projects.list_, create_project,
                   update_project, cleanup.delete_project, max_depth=model.max_depth),
     ]
+
+
+def _delete_domain(ctx: Context, id_: str) -> None:
+    """Delete a domain, enabled or not: where it comes from it was disabled before it was deleted.
+
+    :raises StillUsed: projects are in it, which no copy brought.
+    """
+    with db.write(ctx):
+        domains.update(ctx, id_, enabled=False)
+        if projects.list_(ctx, domain_id=id_):
+            raise StillUsed(records.DOMAIN, id_, "projects are in")
+        cleanup.delete_domain(ctx, id_)
 
 
 def _get_resource(fields: Fields) -> limit_clashes.Resource:

@@ -39,21 +39,39 @@ def write_file(
 ) -> None:
     """Write rows to a file, which is there as a whole or not at all.
 
+    A pipe or a device is written into: others have it open, or need it. A link is refused: to
+    follow one would let whoever made it choose the file, and to replace it might take
+    ``/dev/stdout`` away.
+
     :raises errors.ConfigurationError: the file cannot be written.
     """
     place = pathlib.Path(path)
+    if place.is_symlink():
+        raise errors.ConfigurationError(
+            f"{path}: it is a link; expected a file, or - for stdout")
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+        if place.exists() and not place.is_file():
+            descriptor = os.open(place, os.O_WRONLY | os.O_NOFOLLOW)
+            with open(descriptor, "w", encoding="utf-8") as stream:
+                write_lines(stream, rows, counts, report)
+        else:
+            _replace(place, rows, counts, report)
     except OSError as error:
         raise errors.ConfigurationError(f"{path}: {error.strerror}") from error
+
+
+def _replace(
+    place: pathlib.Path, rows: Iterable[Row], counts: Mapping[str, int],
+    report: Callable[[str, int, int], None],
+) -> None:
+    """Write rows to a new file, and put it in the place of another one when all is written."""
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
     try:
         with open(descriptor, "w", encoding="utf-8") as stream:
             write_lines(stream, rows, counts, report)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, place)
-    except OSError as error:
-        raise errors.ConfigurationError(f"{path}: {error.strerror}") from error
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)

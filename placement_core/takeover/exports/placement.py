@@ -30,7 +30,7 @@ _ADDED: Mapping[str, frozenset[str]] = {
     "resource_classes": frozenset({"revision"}),
     "resource_providers": frozenset({"revision"}),
     "inventories": frozenset({"used", "capacity"}),
-    "allocations": frozenset({"txn"})}
+    "allocations": frozenset({"txn", "started_at"})}
 #: The id of the first resource class is 0.
 _MYSQL_MODE = "NO_AUTO_VALUE_ON_ZERO"
 #: Those in which Placement has names of its own from the start.

@@ -37,10 +37,10 @@ class _Cloud:
             "services", name="nova", type="compute", description="Compute")["id"]
         self._admin.make("endpoints", service_id=self.service, interface="public",
                          region_id="RegionOne", url="http://nova")
-        domain = self._admin.make("domains", name="sales")["id"]
-        self.parent = self._admin.make("projects", name="shop", domain_id=domain)["id"]
+        self.domain = self._admin.make("domains", name="sales")["id"]
+        self.parent = self._admin.make("projects", name="shop", domain_id=self.domain)["id"]
         self.child = self._admin.make(
-            "projects", name="web", domain_id=domain, parent_id=self.parent,
+            "projects", name="web", domain_id=self.domain, parent_id=self.parent,
             enabled=False)["id"]
         self.registered = self._make_limit(
             "registered_limits", default_limit=10, description="d" * 200)
@@ -119,6 +119,43 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
             2, self.count(self.migrate("copy", "--execute", "--prune"))["pruned"])
         self.assertEqual([], self.migrate("diff"))
 
+    def replace_domain(self) -> tuple[str, str]:
+        """Let a new domain and a project have the names of others, which Keystone deleted."""
+        domain, project = "d" * 32, "e" * 32
+        self.change_keystone(
+            f"DELETE FROM \"limit\" WHERE id = '{self.cloud.limit}'",
+            f"DELETE FROM project WHERE id = '{self.cloud.child}'",
+            f"UPDATE project SET id = '{project}', domain_id = '{domain}', "
+            f"parent_id = '{domain}' WHERE id = '{self.cloud.parent}'",
+            f"UPDATE project SET id = '{domain}' WHERE id = '{self.cloud.domain}'")
+        return domain, project
+
+    def test_a_domain_that_is_gone(self) -> None:
+        """It was disabled before it was deleted, which ours need not have learned."""
+        self.migrate("copy", "--execute")
+        new_ids = self.replace_domain()
+        refused = {row["id"] for row in self.migrate("copy", "--execute", code=2)
+                   if row["outcome"] == "refused"}
+        self.assertEqual({*new_ids}, refused, "its name is taken")
+        rows = self.migrate("copy", "--execute", "--prune")
+        self.assertEqual(
+            {self.cloud.limit, self.cloud.child, self.cloud.parent, self.cloud.domain},
+            {row["id"] for row in rows if row["outcome"] == "pruned"})
+        self.assertEqual(
+            {*new_ids}, {row["id"] for row in rows if row["outcome"] == "create"})
+        self.assertEqual([], self.migrate("diff"))
+
+    def test_a_domain_that_is_gone_and_has_projects_of_ours(self) -> None:
+        self.migrate("copy", "--execute")
+        self.run_command("catalog", "project", "add", "ours", "--domain", self.cloud.domain)
+        self.replace_domain()
+        reasons = {row["id"]: row["details"] for row in self.migrate(
+            "copy", "--execute", "--prune", code=2) if row["outcome"] == "refused"}
+        self.assertEqual(f"The domain {self.cloud.domain} cannot be deleted: projects are in it.",
+                         reasons[self.cloud.domain])
+        projects = json.loads(self.run_command("catalog", "project", "list", "-f", "json"))
+        self.assertIn("ours", {project["name"] for project in projects})
+
     def test_what_was_deleted_here_comes_again(self) -> None:
         self.migrate("copy", "--execute")
         self.run_command("catalog", "project", "remove", self.cloud.child)
@@ -174,6 +211,14 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
              if row["outcome"] == "refused" and row["kind"] != "registered limit"})
         self.assertCountEqual(expected, self.migrate("copy", "--execute", code=2))
 
+    def test_a_region_of_blanks(self) -> None:
+        """Keystone takes it; here it would be no region to limits, on MariaDB."""
+        self.change_keystone("INSERT INTO region (id, description, extra) VALUES (' ', '', '{}')")
+        expected = self.migrate("check", code=2)
+        self.assertEqual([("region", "The id of a region must be text that is not blank.")], [
+            (row["kind"], row["details"]) for row in expected if row["outcome"] == "refused"])
+        self.assertCountEqual(expected, self.migrate("copy", "--execute", code=2))
+
     def test_for_people_it_counts_and_names_what_to_look_at(self) -> None:
         printed = self.run_command("migrate", "check", "--from", f"keystone={self.database}")
         self.assertRegex(printed, r"projects +3 create\n")
@@ -209,6 +254,20 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
                 if row["kind"] == "limit" and row["outcome"] == "create"}
             self.assertIn(f"class:MEMORY_MB of {self.cloud.child}", created)
         self.assertEqual([], self.migrate("diff", "--from", f"nova-api={nova}"))
+        # Each alone: what only the other one has is not extra.
+        self.assertEqual([], self.migrate("diff"))
+        self.assertEqual([], json.loads(self.run_command(
+            "migrate", "diff", "--from", f"nova-api={nova}", "-f", "json")))
+        self.assertIn('Next: "migrate shadow serve"', self.run_command("migrate", "status"))
+
+    def test_what_is_gone_from_one_of_two_sources(self) -> None:
+        nova = nova_databases.api("sqlite")
+        self.migrate("copy", "--from", f"nova-api={nova}", "--execute")
+        self.change_keystone(f"DELETE FROM \"limit\" WHERE id = '{self.cloud.limit}'")
+        [row] = self.migrate("diff", code=1)
+        self.assertEqual((self.cloud.limit, "extra"), (row["id"], row["difference"]))
+        self.assertEqual([], json.loads(self.run_command(
+            "migrate", "diff", "--from", f"nova-api={nova}", "-f", "json")))
 
     def test_limits_that_two_sources_have(self) -> None:
         """The check says what the copy does."""
@@ -224,6 +283,19 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
         self.assertEqual(outcomes[0], outcomes[1])
         self.assertEqual(["class:VCPU"], list(outcomes[0]))
         self.assertIn(self.cloud.registered, outcomes[0]["class:VCPU"])
+
+    def test_two_keystones(self) -> None:
+        """Each would prune what came from the other."""
+        other = self.source.with_name("other.sqlite")
+        shutil.copy(self.source, other)
+        self.run_command(
+            "migrate", "copy", "--execute", "--prune", "--from", f"keystone={self.database}",
+            "--from", f"keystone=sqlite:///{other}", code=255)
+        self.assertEqual(
+            "keystone is given twice: what is copied from one of them could not be told from what "
+            "is copied from the other\n", self.stderr)
+        self.assertEqual([], json.loads(self.run_command(
+            "catalog", "project", "list", "-f", "json")))
 
     def test_a_file_that_is_not_there(self) -> None:
         path = self.source.with_name("typo.sqlite")
@@ -320,6 +392,22 @@ class TestMigrateFromNova(test_commands.CommandTestCase):
         self.migrate("copy", "--execute", code=1)
         self.assertEqual([], self.migrate("diff"))
 
+    def test_prune_without_a_clear_service(self) -> None:
+        """What was copied stays when it is not clear any more which service limits are of."""
+        self.migrate("copy", "--execute", code=1)
+        limits = self.run_command("limits", "list", "-f", "json")
+        unclear = "the catalog has not exactly one service of [quota] service_type"
+        self.run_command("catalog", "service", "add", "compute", "--name", "another")
+        rows = self.migrate("copy", "--execute", "--prune", code=2)
+        self.assertEqual(limits, self.run_command("limits", "list", "-f", "json"))
+        self.assertEqual(
+            {"limit": f"7 records: {unclear}", "registered limit": f"12 records: {unclear}",
+             "user limit": unclear},
+            {row["kind"]: row["details"] for row in rows if row["outcome"] == "refused"})
+        self.assertEqual([], self.migrate("diff"))
+        self.run_command("catalog", "service", "remove", "another")
+        self.assertEqual([], self.migrate("diff"))
+
 
 @databases.on_each_database
 @testtools.skipUnless(blazar_databases.INSTALLED, "Blazar is not installed")
@@ -358,6 +446,16 @@ class TestMigrateFromBlazar(test_commands.CommandTestCase):
         self.assertEqual((self.lease.id, "PENDING"), (lease["id"], lease["status"]))
         [host] = json.loads(self.run_command("hosts", "list", "-f", "json"))
         self.assertEqual((7, "c1"), (host["id"], host["name"]))
+
+    def test_prune_without_a_plugin(self) -> None:
+        """What was copied stays when there is no plugin for it here any more."""
+        self.migrate("copy", "--execute")
+        [row] = [row for row in json.loads(self.run_command(
+            "migrate", "copy", "--execute", "--prune", "--from", f"blazar={self.source}", "-f",
+            "json", code=1, OS_RESERVATIONS__PLUGINS="physical:host"))
+            if row["kind"] == "lease"]
+        self.assertEqual((self.lease.id, "skipped"), (row["id"], row["outcome"]))
+        self.assertEqual([], self.migrate("diff"))
 
     def test_differences_are_small(self) -> None:
         self.migrate("copy", "--execute")

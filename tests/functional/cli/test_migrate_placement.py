@@ -288,6 +288,17 @@ class TestMigratePlacementOnSQLite(MigrationTestCase):
         self.assertEqual({"equal": 8}, self.count(self.migrate("copy", "--execute")))
         self.assert_same()
 
+    def test_an_adopted_database_follows_its_source(self) -> None:
+        """What was never copied is changed, and remembered once."""
+        self.connection = self.make_source()
+        self.run_command("db", "sync")
+        self.change(f"UPDATE resource_providers SET generation = 9 WHERE uuid = '{HOST}'",
+                    f"UPDATE consumers SET generation = 9 WHERE uuid = '{SERVER}'")
+        done = self.copy()
+        self.assertEqual(["update"] * 2, [done[id_]["outcome"] for id_ in (HOST, SERVER)])
+        self.assert_same()
+        self.assertEqual({"equal": 8}, self.count(self.migrate("copy", "--execute")))
+
     def test_for_people(self) -> None:
         self.change("UPDATE inventories SET total = 1 WHERE total = 16")
         printed = self.run_command(
@@ -363,5 +374,18 @@ class TestExport(MigrationTestCase):
                 # Newer versions of its usages fail on PostgreSQL.
                 sort_lists(each.do("GET", path, version="1.37").json)
                 for each in (original, placement)))
+        self._require_columns_of(target)
         self.source = target
         self.assertEqual([], self.migrate("diff"))
+
+    def _require_columns_of(self, target: str) -> None:
+        """Lines of JSON have the columns of Placement, too."""
+        rows = list(map(json.loads, self.run_command(
+            "export", "placement", "--to", "-").splitlines()))
+        self.assertIn("allocations", {row["table"] for row in rows})
+        with connect(target) as connection:
+            inspected = sa.inspect(connection)
+            columns = {table: {column["name"] for column in inspected.get_columns(table)}
+                       for table in {row["table"] for row in rows}}
+        for row in rows:
+            self.assertEqual(columns[row["table"]], {*row["values"]}, row["table"])

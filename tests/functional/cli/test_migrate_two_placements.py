@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import sqlalchemy as sa
@@ -94,6 +95,39 @@ class TestTwoPlacements(MigrationTestCase):
                 *command, *self.two, code=2) if row["outcome"] == "refused"}
             self.assertEqual(f"{HOST} is here already, with the same host",
                              refused[self.rename(HOST)])
+
+    def test_two_that_could_not_be_told_apart(self) -> None:
+        """Each would prune what came from the other."""
+        for command in (("check",), ("copy", "--execute", "--prune"), ("diff",)):
+            self.run_command("migrate", *command, "--from", f"placement@a={self.source}",
+                             "--from", f"placement@a={self.other}", code=255)
+            self.assertEqual(
+                "placement@a is given twice: what is copied from one of them could not be told "
+                "from what is copied from the other; give each a label of its own: "
+                "SERVICE@LABEL=URL\n", self.stderr)
+
+    def run_with(self, url: str, *command: str, code: int = 0) -> list[dict]:
+        """Run a command with a Placement of a label."""
+        return json.loads(self.run_command(
+            "migrate", *command, "--from", f"placement@a={url}", "-f", "json", code=code))
+
+    def test_another_one_with_its_label(self) -> None:
+        """What it lacks is deleted only if somebody has looked at that."""
+        self.run_with(self.source, "copy", "--execute")
+        self.assertEqual([], self.run_with(self.source, "diff"))
+        for execute in ((), ("--execute",)):
+            self.run_command("migrate", "copy", "--prune", *execute, "--from",
+                             f"placement@a={self.other}", code=255)
+            self.assertEqual(
+                f"placement@a: ours was compared last with {self.source}, and --prune would "
+                f"delete what {self.other} lacks. If that is the same service in another place, "
+                "run \"migrate diff\" with it first.\n", self.stderr)
+        self.assertEqual(3, len(view(self.connection)["consumers"]))
+        self.assertEqual({"equal": 8}, self.count(self.run_with(
+            self.source, "copy", "--execute", "--prune")))
+        self.run_with(self.other, "diff", code=1)
+        self.assertEqual(6, self.count(self.run_with(
+            self.other, "copy", "--prune", code=1))["gone"])
 
     def test_a_label_that_is_too_long(self) -> None:
         self.run_command("migrate", "check", "--from", f"placement@{'x' * 21}={self.other}",

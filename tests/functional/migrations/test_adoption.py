@@ -246,7 +246,19 @@ class TestAdoption(AdoptionTestCase):
             "project_id": PROJECT, "user_id": USER, "consumer_generation": None,
             "consumer_type": "INSTANCE", "allocations": {CHILD: {"resources": {"VCPU": 2}}}})
         self.assertEqual(500, reply.status)
-        sync.release(plain)
+        sync.sync(self.settings)
+        self.assertFalse(checks.read_state(self.settings).open_to_upstream)
+
+    def test_a_fence_with_a_gap(self) -> None:
+        """As after a run on MariaDB that was ended between two triggers."""
+        fill(self.upstream)
+        sync.sync(self.settings)
+        database = self.service_context().database
+        gap = ("placement_core_fence ON traits" if self.kind == "postgresql"
+               else "placement_core_fence_traits_update")
+        with database.writer.begin() as connection:
+            connection.exec_driver_sql(f"DROP TRIGGER {gap}")
+        self.assertTrue(checks.read_state(self.settings).open_to_upstream)
         sync.sync(self.settings)
         self.assertFalse(checks.read_state(self.settings).open_to_upstream)
 

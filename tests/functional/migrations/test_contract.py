@@ -7,11 +7,12 @@ import sqlalchemy as sa
 import testtools
 from oslo_db import exception as db_exception
 
-from placement_core.cells import backfill, instances, mappings
+from placement_core.cells import backfill, cell_tables, instances, mappings
+from placement_core.cells.records import Cell
 from placement_core.compute.records import State
 from placement_core.migrations import contract, revisions, sync
 from placement_core.testing import factories
-from tests import databases
+from tests import cell_databases, databases
 from tests.functional.cells import test_backfill
 from tests.functional.migrations import bare
 from tests.functional.migrations.test_sync import BareTestCase, differences
@@ -110,8 +111,16 @@ class TestContract(ContractTestCase):
         self.contract()
         self.assertEqual(State.MIGRATED, self.nodes.list_(self.ctx).nodes[0].state)
 
-    def test_nodes_of_a_cell(self) -> None:
+    def cell_to_contract(self) -> Cell:
+        """Make a cell whose nodes the next test does not find as this one leaves them."""
         cell = self.cell()
+        # They are made anew where they are missing.
+        self.addCleanup(cell_tables.metadata.drop_all,
+                        cell_databases.open_engine(cell.database_connection))
+        return cell
+
+    def test_nodes_of_a_cell(self) -> None:
+        cell = self.cell_to_contract()
         self.node(cell)
         lines: list[str] = []
 
@@ -136,7 +145,7 @@ class TestContract(ContractTestCase):
         self.assertEqual(["compute_nodes.uuid is NOT NULL already"], lines)
 
     def test_two_rows_of_one_uuid(self) -> None:
-        cell = self.cell()
+        cell = self.cell_to_contract()
         index = "DROP INDEX compute_nodes_uuid_idx" + (
             " ON compute_nodes" if self.kind == "mysql" else "")
         self.execute(cell, sa.text(index))

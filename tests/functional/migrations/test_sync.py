@@ -14,7 +14,7 @@ from testtools import matchers
 
 from placement_core.db import metadata
 from placement_core.db.database import Settings
-from placement_core.migrations import adoption, exclusive, revisions, schema, sync
+from placement_core.migrations import adoption, checks, exclusive, revisions, schema, sync
 from tests import base, databases
 from tests.functional.migrations import bare
 
@@ -121,6 +121,7 @@ class TestNewDatabase(BareTestCase):
         for function in (sync.sync, sync.release):
             with testtools.ExpectedException(sync.SchemaError, ".*9999.*newer version.*"):
                 function(self.settings)
+        self.assertTrue(checks.read_state(self.settings).newer)
 
     def test_somebody_else_just_makes_it(self) -> None:
         """SQLite would refuse at once while another is about to write to a new file."""
@@ -183,6 +184,44 @@ class TestNewDatabase(BareTestCase):
         sync.sync(self.settings)
         self.assertEqual([], differences(self.url))
         self.assertEqual(256, len(self.rows("change_heads")))
+
+
+@databases.on_each_database
+class TestErrorsOfServers(BareTestCase):
+    """Their codes say what they are; their texts are in the language of the machine."""
+
+    def setUp(self) -> None:
+        if self.kind == "sqlite":
+            self.skipTest("SQLite has no server that could be told to send an error")
+        super().setUp()
+
+    def send(self, connection: sa.Connection, state: str, number: int) -> None:
+        """Have the server send an error: that with PostgreSQL's state, or MySQL's number."""
+        connection.exec_driver_sql({
+            "postgresql": "DO $$ BEGIN RAISE EXCEPTION 'sent' "
+                          f"USING ERRCODE = '{state}'; END $$",
+            "mysql": f"SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = {number}, "
+                     "MESSAGE_TEXT = 'sent'"}[self.kind])
+
+    def test_a_lock_timeout(self) -> None:
+        def work() -> None:
+            with exclusive.transaction(self.settings) as connection:
+                self.send(connection, "55P03", 1205)
+
+        self.assertRaises(exclusive.Busy, work)
+
+    def test_a_deadlock(self) -> None:
+        lines: list[str] = []
+        codes = [("40P01", 1213)]
+
+        def sync_once(connection: sa.Connection, *_: object) -> str:
+            if codes:
+                self.send(connection, *codes.pop())
+            return "synced"
+
+        self.useFixture(fixtures.MockPatchObject(sync, "_sync", sync_once))
+        self.assertEqual("synced", sync.sync(self.settings, lines.append))
+        self.assertIn("begins again", " ".join(lines))
 
 
 class TestDeadlock(BareTestCase):

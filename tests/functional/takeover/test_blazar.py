@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import random
 import unittest
 from unittest import mock
 
-from placement_core.placement import provider_list, providers
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.placement import (
+    errors as placement_errors,
+    provider_copies,
+    provider_list,
+    providers,
+)
+from placement_core.placement.allocations import consumer_copies
+from placement_core.placement.allocations.consumer_copies import ConsumerCopy
+from placement_core.placement.provider_copies import ProviderCopy
 from placement_core.placement.records import InventoryValues
+from placement_core.placement.usage import usages
 from placement_core.plugin_api.reservations import DoesNotFit, Window
-from placement_core.reservations import records
+from placement_core.reservations import records, tables
 from placement_core.reservations.hosts import host_properties, host_queries
 from placement_core.reservations.manager import event_queue
 from placement_core.reservations.provisioning import outbox, slots as placed_slots
@@ -136,6 +149,9 @@ class TestCopy(BlazarTestCase):
         self.assertEqual(("renamed", "ACTIVE", "active"),
                          (lease.name, lease.status, lease.reservations[0].status))
         self.assertFalse(host_queries.get(self.context(), "1").reservable)
+        self.source.update("leases", self.pending.id, name="renamed again")
+        self.assertEqual({"update": 1, "equal": 8}, self.count(self.copy()))
+        self.assertEqual([], self.diff())
 
     def test_what_is_gone_is_pruned(self) -> None:
         self.copy()
@@ -166,15 +182,27 @@ class TestCopy(BlazarTestCase):
         self.assertEqual("PENDING", self.found(ours).status)
 
     def test_what_is_changed_here_stays(self) -> None:
+        resized = LeaseRows(
+            start=blazar_rows.START + 5 * blazar_rows.DAY).instances({"1": 1})
+        self.add(resized)
         self.copy()
+        self.leases.change(self.context(), self.whole.id, records.LeaseChange(name="ours"))
+        self.leases.change(self.context(), resized.id, records.LeaseChange(reservations=[
+            records.ChangedReservation(resized.reservation_ids[0], None, {"amount": 2})]))
+        self.work()
         self.happen(self.get(self.active), records.END)
         self.leases.delete(self.context(), self.pending.id)
-        self.source.update("leases", self.active.id, name="renamed")
-        expected = {self.active.id: "it was changed here since it was copied",
-                    self.pending.id: "it was deleted here"}
+        for rows in (self.active, self.whole):
+            self.source.update("leases", rows.id, name="renamed")
+        expected = {self.pending.id: "it was deleted here", **dict.fromkeys(
+            (self.active.id, self.whole.id, resized.id),
+            "it was changed here since it was copied")}
         for items in (self.check(), self.copy()):
             self.assertEqual(expected, self.reasons(items, Outcome.REFUSED))
-        self.assertEqual("TERMINATED", self.get(self.active).status)
+        self.assertEqual(
+            ("TERMINATED", "ours", 2),
+            (self.get(self.active).status, self.get(self.whole).name,
+             self.get(resized).reservations[0].fields["amount"]))
         differences = {id_: fields for id_, _, fields in self.diff()}
         self.assertEqual(("TERMINATED", "ACTIVE"), differences[self.active.id]["status"])
         self.assertEqual((True, False), differences[self.pending.id]["deleted"])
@@ -187,6 +215,22 @@ class TestCopy(BlazarTestCase):
         self.assertEqual(
             {self.active.id: f"The lease {self.active.id} stays as it is: it was changed here "
              "since it was copied."}, self.reasons(self.copy(prune=True), Outcome.REFUSED))
+
+    def test_what_an_earlier_release_copied(self) -> None:
+        """It is known to be changed once a manager has begun with it."""
+        self.copy()
+        with db.write(self.ctx) as session:
+            session.execute(sa.update(tables.leases).values(
+                copied_version=None, updated_at=tables.leases.c.updated_at))
+        self.happen(self.get(self.active), records.BEFORE_END)
+        for name in ("renamed", "renamed again"):
+            for rows in (self.active, self.pending):
+                self.source.update("leases", rows.id, name=name)
+            self.assertEqual({self.active.id}, self.reasons(self.copy(), Outcome.REFUSED).keys())
+            self.assertEqual(name, self.get(self.pending).name)
+        self.leases.change(self.context(), self.pending.id, records.LeaseChange(name="ours"))
+        self.copy()
+        self.assertEqual("ours", self.get(self.pending).name)
 
     def test_oddities_have_a_line(self) -> None:
         fip = self.running().other("virtual:floatingip")
@@ -205,9 +249,28 @@ class TestCopy(BlazarTestCase):
         number = str(host_queries.get(self.context(), provider.uuid).id)
         self.host("four")
         self.source.insert([blazar_rows.host(number, "four")])
+        rows = LeaseRows().instances({number: 1})
+        self.add(rows)
         self.assertEqual(
-            {number: f"There is a host {number} already: three."},
+            {number: f"There is a host {number} already: three.",
+             rows.id: f"its host {number} is refused"},
             self.reasons(self.copy(), Outcome.REFUSED))
+
+    def test_a_number_that_another_host_has_here(self) -> None:
+        """The leases of the other one are not booked on it."""
+        self.copy()
+        self.host("three")
+        number = str(self.pool.register(self.context(), "three", {}).id)
+        self.host("four")
+        self.source.insert([blazar_rows.host(number, "four")])
+        leases = [LeaseRows().instances({number: 1}), self.running().instances({number: 1})]
+        self.add(*leases)
+        expected = {number: "here, it has another name: three",
+                    **{rows.id: f"its host {number} is refused" for rows in leases}}
+        for items in (self.check(), self.copy()):
+            self.assertEqual(expected, self.reasons(items, Outcome.REFUSED))
+        self.assertEqual([(number, "update")], [each[:2] for each in self.diff()])
+        self.assertEqual(set(), self.versions().keys() & expected.keys())
 
     def test_hosts_with_uuids(self) -> None:
         """Scripts name them so; leases have them."""
@@ -267,6 +330,24 @@ class TestProviders(BlazarTestCase):
         child = factories.provider(self.ctx, "reservation_one", parent=self.hosts[0])
         self.copy()
         self.assertEqual(child.uuid, self.child("one").uuid)
+
+    def test_a_child_that_nova_makes_later(self) -> None:
+        """It joins the tree, with what is held of it; nothing moves in or out."""
+        self.copy()
+        child = ProviderCopy(factories.new_uuid(), "numa0", 3, self.hosts[0].uuid, {
+            "PCPU": InventoryValues(total=4)}, (), ())
+        provider_copies.write(self.context(), [child])
+        consumer_copies.write(self.context(), [ConsumerCopy(
+            factories.new_uuid(), "project", "user", "INSTANCE", 1, {child.uuid: {"PCPU": 2}})])
+        self.assertEqual(
+            (self.hosts[0].uuid, {"PCPU": 2}),
+            (providers.get(self.context(), child.uuid).root_uuid,
+             usages.for_provider(self.context(), child.uuid).usages))
+        other = factories.provider(self.ctx, "other")
+        for moved in (dataclasses.replace(child, parent_uuid=None),
+                      ProviderCopy(other.uuid, "other", 0, self.hosts[0].uuid, {}, (), ())):
+            self.assertRaises(placement_errors.ProviderReserved, provider_copies.write,
+                              self.context(), [moved])
 
     def test_slots_in_use_stay(self) -> None:
         """Those of a running lease, which a server has, and that Blazar has made."""
@@ -352,6 +433,17 @@ class TestAfterwards(BlazarTestCase):
         self.happen(self.get(first), records.END)
         self.happen(self.get(second), records.END)
         self.lease(whole(1), hours=(0, 1))
+
+    def test_a_lease_that_is_healed(self) -> None:
+        rows = LeaseRows().instances({"1": 1})
+        self.add(rows)
+        self.copy()
+        self.pool.change(self.context(), "1", {}, reservable=False)
+        self.healing.heal(self.context())
+        self.work()
+        self.assertEqual({rows.id: "it was changed here since it was copied"},
+                         self.reasons(self.copy(), Outcome.REFUSED))
+        self.assertEqual({"two": 1}, self.held(self.get(rows)))
 
     def test_a_lease_that_is_changed_afterwards(self) -> None:
         rows = LeaseRows(project_id="project").instances({"1": 1})

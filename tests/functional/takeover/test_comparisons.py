@@ -14,6 +14,7 @@ from placement_core.takeover import (
     records,
     tables,
 )
+from placement_core.takeover.errors import NotWhereItWas
 from placement_core.takeover.records import Contents, Item, Outcome, Record
 from placement_core.takeover.targets import Target
 from tests import base, databases
@@ -73,12 +74,17 @@ class TestCompare(base.DatabaseTestCase):
             "keystone", "sqlite:///k", (records.REGION, records.PROJECT),
             Contents(self.theirs, self.left))]
 
-    def compare(self, *, sides=None, resume=False, killed_after=None):
-        """Return (kind, id, outcome) of each difference; None: it was killed."""
+    def compare(self, *, sides=None, resume=False, killed_after=None, at_first=None):
+        """Return (kind, id, outcome) of each difference; None: it was killed.
+
+        :param at_first: is called after the first chunk, while it goes on.
+        """
         self.reports.clear()
 
         def report(*progress):
             self.reports.append(progress)
+            if at_first is not None and len(self.reports) == 1:
+                at_first()
             if len(self.reports) == killed_after:
                 raise _Killed
 
@@ -176,6 +182,38 @@ class TestCompare(base.DatabaseTestCase):
         self.assertEqual(8, len(self.reports))
         self.assertEqual(1, self.count(tables.comparisons))
 
+    def test_another_process_goes_on_with_it(self) -> None:
+        """Nothing counts twice: the one that comes too late ends."""
+        expected = self.differ()
+        results = []
+        error = self.assertRaises(
+            NotWhereItWas, self.compare,
+            at_first=lambda: results.append(self.compare(resume=True)))
+        self.assertIn("another process goes on with it", str(error))
+        self.assertEqual([expected], results)
+        self.assertEqual((70, 4), (self.last().compared, self.last().differences))
+        self.assertEqual(1, self.count(tables.comparisons))
+        self.assertEqual(4, self.count(tables.comparison_findings))
+
+    def test_a_later_one_ends_first(self) -> None:
+        expected = self.differ()
+        results = []
+        error = self.assertRaises(
+            NotWhereItWas, self.compare, at_first=lambda: results.append(self.compare()))
+        self.assertIn("has ended a later one", str(error))
+        self.assertEqual([expected], results)
+        self.assertEqual(1, self.count(tables.comparisons))
+        self.assertEqual(4, self.count(tables.comparison_findings))
+
+    def test_findings_of_which_there_is_no_run(self) -> None:
+        self.differ()
+        self.compare()
+        with db.write(self.ctx) as session:
+            session.execute(sa.delete(tables.comparisons))
+        self.assertEqual(4, self.count(tables.comparison_findings))
+        self.assertEqual([], self.compare_again())
+        self.assertEqual(0, self.count(tables.comparison_findings))
+
     def test_a_result_is_as_old_as_its_first_part(self) -> None:
         self.compare(killed_after=7)
         self.now += datetime.timedelta(hours=23)
@@ -260,14 +298,6 @@ class TestCompare(base.DatabaseTestCase):
             [(25, 2, "k"), (45, 2, "n")],
             [(last.compared, last.differences, last.location)
              for last in (self.last(), self.last("nova-api"))])
-
-    def test_two_of_a_name(self) -> None:
-        half = len(self.theirs) // 2
-        sides = [comparisons.Side(
-            "keystone", location, (records.REGION, records.PROJECT), Contents(part, []))
-            for location, part in (("a", self.theirs[:half]), ("b", self.theirs[half:]))]
-        self.assertEqual([], self.compare(sides=sides))
-        self.assertEqual((70, "a, b"), (self.last().compared, self.last().location))
 
     def test_differences_are_the_same_after_a_kill(self) -> None:
         self.regions.records["r00"] = {"description": "né\N{SNOWMAN}"}

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.cells import backfill, instances, mappings, server_groups, tables
+from placement_core.migrations import sync
 from placement_core.takeover import cell_targets, copying, nova_cells, sources
 from placement_core.takeover.records import (
     BUILD_REQUEST,
@@ -28,10 +29,11 @@ from placement_core.takeover.records import (
 from placement_core.takeover.sources import Source
 from tests import databases, nova_databases
 from tests.functional.cells import cases
+from tests.functional.migrations import bare
 from tests.functional.takeover import comparing
 
 _CELL0, _CELL1, _CELL2 = (f"{number:08}-0000-4000-8000-000000000000" for number in range(3))
-_ANN, _BOB = (f"{letter * 8}-0000-4000-8000-000000000000" for letter in "ab")
+_ANN, _BOB, _CAT = (f"{letter * 8}-0000-4000-8000-000000000000" for letter in "abc")
 _GROUP = "eeeeeeee-0000-4000-8000-000000000000"
 #: nova's marker of a migration, of a mapping that is none.
 _MARKER = "00000000-0000-0000-0000-000000000000"
@@ -71,8 +73,9 @@ objects.InstanceGroup(ctx, uuid="{_GROUP}", name="apart", project_id="web", user
 _SOURCE = Source("nova-api", nova_cells.KINDS, {"cdeec0c85668"}, nova_cells.read)
 
 
-@databases.on_each_database
-class TestNovaCells(cases.CellsTestCase):
+class NovaCellsTestCase(cases.CellsTestCase):
+    """A test that copies what a nova has."""
+
     def setUp(self) -> None:
         self.surroundings = Surroundings(None, None, ())
         super().setUp()
@@ -158,6 +161,9 @@ class TestNovaCells(cases.CellsTestCase):
             capture_output=True)
         self.assertEqual(0, done.returncode, done.stderr)
 
+
+@databases.on_each_database
+class TestNovaCells(NovaCellsTestCase):
     def test_a_nova_of_today(self) -> None:
         self.run_nova()
         left = [
@@ -305,7 +311,8 @@ class TestNovaCells(cases.CellsTestCase):
         expected = self.check()
         [(_, outcome, _, reason)] = self.list_reasons(expected, CELL)
         self.assertEqual("refused", outcome)
-        self.assertIn("the parameter read_default_file is not one that cells may have", reason)
+        self.assertIn("it has a parameter other than those that cells may have", reason)
+        self.assertIn("read_default_file", reason)
         self.assertNotIn("secret", reason)
         self.assertEqual(expected, self.copy())
 
@@ -442,6 +449,61 @@ class TestNovaCells(cases.CellsTestCase):
         self.assertEqual(101, len(different))
         self.assertEqual(
             (INSTANCE, "", "update", 1100, "beyond the 100 that are named"), different[-1])
+
+
+@databases.on_each_database
+class TestContracted(NovaCellsTestCase):
+    """Our mappings must have what those of older novas lack."""
+
+    def setUp(self) -> None:
+        # What is contracted does not open up again for the next test.
+        settings = databases.Settings(
+            bare.database(self.kind, self.addCleanup), sqlite_synchronous=False)
+        sync.sync(settings)
+        self.useFixture(fixtures.MonkeyPatch("tests.databases.settings", lambda _: settings))
+        super().setUp()
+
+    def contract(self) -> None:
+        sync.sync(self.database.settings, contracted=True)
+
+    def read(self) -> Contents:
+        self.surroundings = Surroundings(
+            None, None, (),
+            required_fields=cell_targets.list_required_fields(self.ctx, self.cells))
+        return super().read()
+
+    def test_instances_of_older_novas(self) -> None:
+        self.contract()
+        self.add_cell()
+        self.add_instance(cell_id=1)
+        self.add_instance(_BOB, cell_id=1, user_id=None)
+        self.add_instance(_CAT, cell_id=1, user_id=None, queued_for_delete=None)
+        expected = self.check()
+        fill = "and `db sync --contract` was run: fill it in nova first"
+        self.assertCountEqual([
+            (CELL, _CELL1, "create", 1, ""),
+            (INSTANCE, _ANN, "create", 1, ""),
+            (INSTANCE, _BOB, "refused", 1, f"it has no user_id, {fill}"),
+            (INSTANCE, _CAT, "refused", 1, f"it has no user_id and no queued_for_delete, {fill}"),
+        ], expected)
+        self.assertCountEqual(expected, self.copy())
+        self.change("instance_mappings", {}, user_id="ann", queued_for_delete=False)
+        self.copy()
+        self.assertEqual([_ANN, _BOB, _CAT], sorted(
+            instance.uuid for instance in instances.list_(self.ctx, self.cells)))
+
+    def test_what_was_filled_here_before(self) -> None:
+        self.add_instance(user_id=None)
+        self.copy()
+        with db.write(self.ctx) as session:
+            session.execute(sa.update(tables.instance_mappings).values(user_id="ann"))
+        self.contract()
+        self.change("instance_mappings", {}, queued_for_delete=True)
+        expected = [(INSTANCE, _ANN, "update", 1, "")]
+        self.assertEqual(expected, self.check())
+        self.assertEqual(expected, self.copy())
+        [instance] = instances.list_(self.ctx, self.cells)
+        self.assertEqual(("ann", True), (instance.user_id, instance.queued_for_delete))
 
 
 class TestMappingsOfNova(cases.CellsTestCase):

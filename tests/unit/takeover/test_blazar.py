@@ -220,8 +220,8 @@ class TestLeases(SettleTestCase):
                 "virtual:floatingip", "flavor:instance", "network", "device", "dummy.vm.plugin"):
             rows = LeaseRows("ACTIVE").hosts(["1"]).other(resource_type)
             self.assertEqual(
-                f"skipped: it reserves {resource_type}, for which no plugin is here; here, nobody "
-                "holds its hosts: c1", self.refusal(rows))
+                f"skipped: it reserves {resource_type}, for which no plugin is here; unless it "
+                "was copied before, nobody holds its hosts here: c1", self.refusal(rows))
         self.assertEqual(
             "skipped: it reserves virtual:floatingip, for which no plugin is here",
             self.refusal(LeaseRows().other("virtual:floatingip")))

@@ -64,6 +64,26 @@ class TestCompare(base.TestCase):
             self.compare(present=present, left=left,
                          copied={records.DOMAIN: ["a", "b", "c", "deleted here"]}))
 
+    def test_the_deepest_that_are_gone_come_last(self):
+        """They are deleted from the end."""
+        for kind, parent in ((records.REGION, "parent_region_id"),
+                             (records.PROJECT, "parent_id"), (records.PROVIDER, "parent")):
+            present = {kind: {
+                id_: {"name": id_, "domain_id": "top", parent: above}
+                for id_, above in (("c", "top"), ("b", "c"), ("a", "b"), ("d", "top"))}}
+            self.assertEqual(
+                ["c", "d", "b", "a"],
+                [id_ for id_, _, _ in self.compare(
+                    present=present, copied={kind: ["a", "b", "c", "d"]})], kind)
+
+    def test_kinds_that_are_refused_as_a_whole(self):
+        """Nothing of them is gone."""
+        present = {kind: {"a": _DOMAIN} for kind in (records.DOMAIN, records.SERVICE)}
+        self.assertEqual(
+            [("", Outcome.REFUSED, "nobody knows"), ("a", Outcome.GONE, "")],
+            self.compare(present=present, copied={kind: ["a"] for kind in present}, left=[
+                Item(records.DOMAIN, "", "", Outcome.REFUSED, "nobody knows")]))
+
     def test_a_value_that_cannot_be_ours(self):
         """It is refused, created or updated; so is what belongs to it."""
         present = {records.DOMAIN: {"b": _DOMAIN}}
@@ -110,6 +130,22 @@ class TestCompare(base.TestCase):
                     **resource, "resource_name": "other", "project_id": "p", "user_id": "u"}),
                 obstacles=odd))
 
+    def test_a_number_that_another_host_has_here(self):
+        """What is on it there is not on it here, also if it was copied so."""
+        present = {records.HOST: {"5": {"name": "a"}}, records.LEASE: {"l": {"name": "l"}}}
+        leases = [Record(records.LEASE, id_, id_, {"name": id_}, references=[(records.HOST, "5")])
+                  for id_ in "lm"]
+        for name, outcome, reasons in (
+                ("b", Outcome.REFUSED, ["here, it is a", *["its host 5 is refused"] * 2]),
+                ("a", Outcome.EQUAL, [""] * 3)):
+            items = comparison.compare(
+                Contents([Record(records.HOST, "5", name, {"name": name}), *leases], ()), present,
+                {}, Rules(change_obstacles={
+                    records.HOST: lambda ours, changes: f"here, it is {ours['name']}"}))
+            self.assertEqual(reasons, [item.reason for item in items])
+            self.assertEqual(outcome, items[1].outcome)
+        self.assertEqual(Outcome.CREATE, items[2].outcome)
+
 
 class TestComparePlacement(base.TestCase):
     def provider(self, id_, name, parent=None):
@@ -154,12 +190,3 @@ class TestComparePlacement(base.TestCase):
             [("b", Outcome.CREATE, ""), ("a", Outcome.UPDATE, "")],
             self.compare(self.provider("b", "host"), self.provider("a", "old"),
                          present=[self.provider("a", "host")]))
-
-    def test_the_deepest_that_are_gone_come_last(self):
-        """They are deleted from the end."""
-        present = [self.provider("c", "c"), self.provider("b", "b", "c"),
-                   self.provider("a", "a", "b"), self.provider("d", "d")]
-        self.assertEqual(
-            ["c", "d", "b", "a"],
-            [id_ for id_, _, _ in self.compare(
-                present=present, copied={records.PROVIDER: ["a", "b", "c", "d"]})])

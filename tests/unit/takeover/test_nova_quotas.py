@@ -137,11 +137,18 @@ class TestSettle(base.TestCase):
         self.assertEqual({32}, set(map(len, first)))
 
     def test_no_service(self) -> None:
-        self.surroundings = Surroundings(None, None, {"p1"})
-        records, left = self.settle()
-        self.assertEqual([], records)
-        self.assertEqual({"the catalog has not exactly one service of [quota] service_type"},
-                         set(left.values()))
+        """All limits of a kind are refused together: their ids are not known.
+
+        Also in a catalog of another place, which does not know the projects.
+        """
+        self.add("quotas", project_id="p1", resource="cores", hard_limit=5)
+        for project_ids in ({"p1"}, set()):
+            self.surroundings = Surroundings(None, None, project_ids)
+            records, left = self.settle()
+            self.assertEqual([], records)
+            self.assertEqual(dict.fromkeys(
+                [(REGISTERED_LIMIT, ""), (LIMIT, "")],
+                "the catalog has not exactly one service of [quota] service_type"), left)
 
 
 class TestReadDefaults(base.TestCase):
