@@ -26,6 +26,9 @@ from placement_core.context import Context
 #: The largest amount that a reservation may request.
 LARGEST = 2**31 - 1
 
+#: How many characters a resource type has at most.
+LONGEST_TYPE = 66
+
 #: Larger amounts of a host are cut to this, so that sums stay within 64 bits.
 _PLENTY = 2**40
 
@@ -282,7 +285,8 @@ class ReservationPlugin(abc.ABC):
     ``started``, ``before_end`` and ``ended`` are pure: they use neither clock nor database.
 
     :cvar api_version: the version of this class that a plugin was written for.
-    :cvar resource_type: the resource type that clients name.
+    :cvar resource_type: the resource type that clients name, which is the name of the entry
+        point; at most ``LONGEST_TYPE`` characters.
     :cvar create_schema: the JSON schema of the plugin's fields in a new reservation, without
         ``resource_type`` and ``id``; it refuses unknown fields.
     :cvar update_schema: the same for an update, where no field is required.
@@ -298,6 +302,21 @@ class ReservationPlugin(abc.ABC):
 
         :raises errors.ConfigurationError: an option of the plugin is not valid.
         """
+
+    @classmethod
+    def find_misnaming(cls, name: str) -> str | None:
+        """Return why the entry point of a plugin cannot have this name; None: it can.
+
+        Leases store ``resource_type``, and find their plugin by it.
+        """
+        resource_type = getattr(cls, "resource_type", None)
+        if resource_type != name:
+            return (f"has the resource_type {resource_type!r}; expected {name!r}, the name of "
+                    "its entry point")
+        if len(name) > LONGEST_TYPE:
+            return (f"has a resource_type of {len(name)} characters; expected at most "
+                    f"{LONGEST_TYPE}")
+        return None
 
     @abc.abstractmethod
     def values(

@@ -20,6 +20,9 @@ R_PENDING, R_ACTIVE, R_DELETED, R_ERROR = "pending", "active", "deleted", "error
 START, BEFORE_END, END = "start_lease", "before_end_lease", "end_lease"
 UNDONE, IN_PROGRESS, DONE, E_ERROR = "UNDONE", "IN_PROGRESS", "DONE", "ERROR"
 
+#: How many characters are stored of why an event or a call failed, which anything may have said.
+LONGEST_PROBLEM = 2000
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reservation:
@@ -200,14 +203,12 @@ class Host:
 class PoolHost:
     """A host of the freepool, as the compute service and placement know it.
 
-    :ivar root_id: the id of its resource provider; ``child_id`` that of the child with the
-        inventories of reservations.
+    :ivar root_id: the id of its resource provider, the root of its tree.
     """
 
     id: int
     name: str
     root_id: int
-    child_id: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from sqlalchemy.dialects import mysql
 
 from placement_core.db import clock
 from placement_core.db.metadata import MYSQL_OPTIONS, metadata, timestamps
+from placement_core.plugin_api.reservations import LONGEST_TYPE
 
 #: Windows by how long they are, in seconds: class ``n`` are those shorter than its bound and no
 #: shorter than the one before, the class after the last those of any length. Which windows
@@ -91,7 +92,9 @@ computehost_extra_capabilities = sa.Table(
     **MYSQL_OPTIONS,
 )
 
-#: ``number`` ascends in the order of creation; ``version`` is incremented with each change.
+#: ``number`` ascends in the order of creation; ``version`` rises with each change.
+#: ``copied_version`` is what ``version`` was when a lease of another service was copied last; None
+#: for other leases, and for those that a release copied that did not write it.
 #: Deleted leases are kept for a time, for the history; ``ended_at`` is when the reservations
 #: really ended.
 leases = sa.Table(
@@ -108,6 +111,7 @@ leases = sa.Table(
     sa.Column("degraded", sa.Boolean, nullable=False),
     sa.Column("trust_id", sa.String(36)),
     sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("copied_version", sa.Integer),
     sa.Column("ended_at", clock.DEADLINE),
     sa.Column("deleted_at", clock.DEADLINE),
     sa.UniqueConstraint("id", name="uniq_leases0id"),
@@ -141,7 +145,7 @@ lease_reservations = sa.Table(
               sa.ForeignKey("leases.id", name="lease_reservations_lease_id_fkey"),
               nullable=False),
     sa.Column("position", sa.Integer, nullable=False),
-    sa.Column("resource_type", sa.String(66), nullable=False),
+    sa.Column("resource_type", sa.String(LONGEST_TYPE), nullable=False),
     sa.Column("resource_id", sa.String(36), nullable=False),
     sa.Column("status", sa.String(16), nullable=False),
     sa.Column("missing_resources", sa.Boolean, nullable=False),
@@ -228,7 +232,7 @@ reservation_amounts = sa.Table(
                             name="reservation_amounts_reservation_id_fkey"),
               primary_key=True),
     sa.Column("what", sa.String(255), primary_key=True),
-    sa.Column("resource_type", sa.String(66), nullable=False),
+    sa.Column("resource_type", sa.String(LONGEST_TYPE), nullable=False),
     sa.Column("amount", sa.BigInteger, nullable=False),
     sa.Column("start_second", sa.BigInteger, nullable=False),
     sa.Column("end_second", sa.BigInteger, nullable=False),

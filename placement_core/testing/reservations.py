@@ -16,10 +16,15 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 
 from placement_core import errors
+from placement_core.context import Context
+from placement_core.plugin_api import loader
 from placement_core.plugin_api.reservations import (
     Amounts,
+    Demand,
     DoesNotFit,
     Hosts,
+    HostTopology,
+    InvalidReservation,
     ReservationPlugin,
     ReservationSpec,
     Size,
@@ -65,17 +70,25 @@ class ReservationsContract(_Mixin):
         """Return the plugin to test, with its options."""
         raise NotImplementedError
 
+    def make_context(self) -> Context:
+        """Return the context with which the hooks are called.
+
+        It has no database; override it if the hooks of the plugin use one.
+        """
+        return Context(database=None)  # type: ignore[arg-type]
+
     # Attributes --------------------------------------------------------------
 
     def test_version(self) -> None:
         """The class of the plugin has its own ``api_version``, which is the present one."""
-        plugin = self.plugin()
-        self.assertIn("api_version", vars(type(plugin)))
-        self.assertEqual(ReservationPlugin.api_version, plugin.api_version)
+        self.assertIsNone(
+            loader.find_mismatch("the plugin", type(self.plugin()), ReservationPlugin))
 
     def test_resource_type(self) -> None:
-        """The resource type has the form that clients can name."""
-        self.assertRegex(self.plugin().resource_type, r"\A[a-z0-9_]+:[a-z0-9_.]+\Z")
+        """The class has a resource type in the form that clients can name, not too long."""
+        plugin = self.plugin()
+        self.assertRegex(plugin.resource_type, r"\A[a-z0-9_]+:[a-z0-9_.]+\Z")
+        self.assertIsNone(type(plugin).find_misnaming(plugin.resource_type))
 
     def test_schemas(self) -> None:
         """The schemas accept objects only, and refuse unknown fields."""
@@ -172,6 +185,16 @@ class ReservationsContract(_Mixin):
         self.assertEqual([needs[0]] * 5, needs)
         self.assertEqual(before, HOSTS.sizes.tolist())
 
+    def test_an_empty_pool(self) -> None:
+        """Without any host, as at first, what needs one is refused, for a reason."""
+        plugin = self.plugin()
+        request = ReservationRequest(plugin, _spec(plugin, plugin.values(self.fields)))
+        try:
+            grant, = planner.plan(Pool(Hosts.of([]), Bookings.of([])), WINDOW, [request])
+        except (DoesNotFit, InvalidReservation):
+            return
+        self.assertEqual([], list(grant.shares))
+
     def test_until_nothing_is_left(self) -> None:
         """Reservations are planned until one does not fit, and never exceed the capacity.
 
@@ -198,6 +221,17 @@ class ReservationsContract(_Mixin):
         for share in first.shares:
             self.assertGreaterEqual(held.get(share.host_id, 0), share.slots)
         self.assertEqual(first.amounts, again.amounts)
+
+    # Hooks -------------------------------------------------------------------
+
+    def test_hooks(self) -> None:
+        """The hooks take a reservation in force, and its window."""
+        plugin, ctx = self.plugin(), self.make_context()
+        spec = ReservationSpec(
+            f"a {plugin.resource_type}", "a project", plugin.values(self.fields),
+            self._plan([]).shares, started=True)
+        for hook in (plugin.started, plugin.before_end, plugin.ended):
+            hook(ctx, spec, WINDOW)
 
     def _one_after_the_other(self) -> Iterator[Grant]:
         taken: list[Grant] = []
@@ -247,11 +281,17 @@ def _accepts(schema: Mapping[str, Any], fields: object) -> bool:
     return bool(jsonschema.Draft7Validator(schema).is_valid(fields))
 
 
-def _plain(need: WholeHosts | Slots | Amounts) -> tuple[object, ...]:
+def _plain(need: Demand) -> tuple[object, ...]:
     match need:
-        case WholeHosts(minimum, maximum, hosts):
-            return minimum, maximum, tuple(hosts.tolist())
-        case Slots(Size() as size, amount, affinity, hosts):
-            return size, amount, affinity, tuple(hosts.tolist())
+        case WholeHosts(minimum, maximum, hosts, topology):
+            return minimum, maximum, hosts.tolist(), _plain_topology(topology)
+        case Slots(Size() as size, amount, affinity, hosts, topology):
+            return size, amount, affinity, hosts.tolist(), _plain_topology(topology)
         case Amounts(amounts):
             return tuple(sorted(amounts.items()))
+
+
+def _plain_topology(topology: HostTopology) -> list[object]:
+    return [
+        None if level is None else (level.level, level.numbers.tolist(), list(level.names))
+        for level in (topology.within, topology.pack_by, topology.spread_by)]

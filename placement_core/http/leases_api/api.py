@@ -74,6 +74,7 @@ API = Api(
     versions=Versions("reservation", lowest=ONLY, newest=ONLY, default=ONLY),
     render_document=_render_document,
     error_text=validation.describe_in_one_line,
+    answers_head=True,
     json_suffix=True,
     absolute_links=True,
     public_paths=("", "/", "/versions"),

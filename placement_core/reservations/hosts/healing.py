@@ -73,6 +73,15 @@ _MISSING = (
     .where(_reservations.c.missing_resources, _reservations.c.status.in_(_IN_FORCE_OR_LATER),
            _leases.c.deleted_at.is_(None), _leases.c.end_at > sa.bindparam("now_at"),
            _leases.c.start_at < sa.bindparam("horizon_at")))
+#: Reservations of leases that give way to another lease, and are not healed yet.
+_LATER = (
+    sa.select(_shares.c.reservation_id).distinct()
+    .join(_reservations, _reservations.c.id == _shares.c.reservation_id)
+    .join(_leases, _leases.c.id == _reservations.c.lease_id)
+    .where(_leases.c.number > sa.bindparam("number"),
+           _shares.c.computehost_id.in_(sa.bindparam("host_ids", expanding=True)),
+           _shares.c.end_second > sa.bindparam("horizon", type_=sa.BigInteger),
+           _shares.c.start_second >= sa.bindparam("horizon", type_=sa.BigInteger)))
 
 _MARK_BOOKED = sa.update(_hosts).values(promised=True).where(
     _hosts.c.id.in_(sa.bindparam("host_ids", expanding=True)), sa.not_(_hosts.c.promised))
@@ -151,6 +160,10 @@ class Healing:
                 LOG.warning("the lease %s could not be healed now: %s", lease_id, error)
                 result.failed.append(lease_id)
                 continue
+            except Exception:  # A defect here or in a plugin: it concerns this lease only.
+                LOG.exception("the lease %s could not be healed", lease_id)
+                result.failed.append(lease_id)
+                continue
             if whole is not None:
                 (result.whole if whole else result.degraded).append(lease_id)
         return result
@@ -163,8 +176,7 @@ class Healing:
         """
         with db.read(ctx) as session:
             now = int(pool_queries.current_time(session).timestamp())
-            horizon = Window.of(
-                now, now + self._interval_seconds if self._interval_seconds else _NEVER)
+            horizon = Window.of(now, self._find_horizon(now))
             parameters: dict[str, Any] = {"now": horizon.start, "horizon": horizon.end}
             overbooked = _find_overbooked_hosts(session, horizon)
             on_overbooked = list(session.execute(
@@ -175,6 +187,10 @@ class Healing:
         on_overbooked.sort(key=lambda row: row.number, reverse=True)
         affected.sort(key=lambda row: (row.start_at, row.number))
         return list(dict.fromkeys(row.id for row in (*on_overbooked, *affected)))
+
+    def _find_horizon(self, now: int) -> int:
+        """Return the second from which on leases that start are not healed yet."""
+        return now + self._interval_seconds if self._interval_seconds else _NEVER
 
     def _needs_repair(self, ctx: Context, lease_id: str) -> bool:
         """Return whether healing a lease would change anything, without a lock."""
@@ -222,7 +238,8 @@ class Healing:
             return []
         window = Window(max(now, lease.start_at), lease.end_at)
         shares = bookings.read_shares(session, lease)
-        remaining = _find_remaining_shares(session, window, shares)
+        remaining = _find_remaining_shares(
+            session, window, shares, lease.number, self._find_horizon(int(now.timestamp())))
         affected = [
             reservation for reservation in reservations if reservation.missing_resources
             or len(remaining[reservation.id]) < len(shares[reservation.id])]
@@ -236,6 +253,10 @@ class Healing:
         pool = pool_queries.read(
             session, requests, window, cleaning_seconds=self._cleaning_seconds,
             without=[reservation.id for reservation in affected])
+        # What remains stays, also beside leases that give way; replacements fit beside all.
+        pool = pool.with_room_for(
+            [share for reservation in affected for share in remaining[reservation.id]],
+            window.start, window.end)
         outcomes = _plan_together(pool, window, requests) or _plan_one_by_one(
             pool, window, requests)
         repairs = [
@@ -306,14 +327,23 @@ def _reduce_demand(demand: WholeHosts | Slots, amount: int) -> Demand:
 
 
 def _find_remaining_shares(
-    session: Session, window: Window, shares: Mapping[str, Sequence[Share]]
+    session: Session, window: Window, shares: Mapping[str, Sequence[Share]], number: int,
+    horizon: int,
 ) -> dict[str, list[Share]]:
-    """Return the shares of a lease's reservations, {reservation id: shares}, without lost ones."""
+    """Return the shares of a lease's reservations, {reservation id: shares}, without lost ones.
+
+    It loses nothing to leases that were created after it and start beyond the horizon: these
+    give way when they are healed.
+
+    :param number: the lease's.
+    """
     on_hosts: defaultdict[int, list[Share]] = defaultdict(list)
     for of_reservation in shares.values():
         for share in of_reservation:
             on_hosts[share.host_id].append(share)
-    pool = _read_pool(session, window, without=shares)
+    later = session.execute(_LATER, {
+        "number": number, "host_ids": sorted(on_hosts), "horizon": horizon}).scalars()
+    pool = _read_pool(session, window, without={*shares, *later})
     free = pool.free(window.start, window.end)
     lost = {
         host_id for host_id, row in zip(on_hosts, pool.rows(on_hosts), strict=True)

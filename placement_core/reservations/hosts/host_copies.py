@@ -27,6 +27,7 @@ from placement_core.reservations.hosts import (
     sizes,
 )
 from placement_core.reservations.leases import history
+from placement_core.reservations.provisioning import slot_providers
 
 _hosts, _shares = tables.computehosts, tables.computehost_allocations
 _providers, _inventories, _allocations = (
@@ -40,8 +41,6 @@ _DOWN = f"{registry.BY_MONITOR}down in Blazar"
 _CHILDREN = sa.select(_providers.c.id, _providers.c.name).where(
     _providers.c.parent_provider_id == sa.bindparam("of_root"),
     _providers.c.name.in_(sa.bindparam("names", expanding=True)))
-_CHILD = sa.select(_providers.c.uuid, _providers.c.name).where(
-    _providers.c.id == sa.bindparam("of_id"))
 _IS_USED = sa.select(_allocations.c.id).where(
     _allocations.c.resource_provider_id == sa.bindparam("of_id")).limit(1)
 _HELD = sa.select(_shares.c.reservation_id).where(
@@ -86,9 +85,9 @@ def insert(ctx: Context, copy: CopiedHost) -> None:
         _check_id(session, copy.id)
         tree = registry.lock_tree(session, root.id)
         child_id = _find_child(session, root.id, copy) or providers.create(
-            ctx, name=registry.choose_child_name(copy.name, copy.provider_uuid),
+            ctx, name=slot_providers.choose_name(copy.name, copy.provider_uuid),
             parent_uuid=copy.provider_uuid).id
-        reserved_trees.mark(session, root.id)
+        reserved_trees.mark(session, root.id, child_id)
         result = session.execute(_ADD, {
             **({} if copy.id is None else {"id": copy.id}),
             "name": copy.name, "provider_id": root.id, "provider_uuid": copy.provider_uuid,
@@ -134,10 +133,10 @@ def remove(ctx: Context, host_id: int) -> None:
         if session.execute(_HELD, {"of_id": host_id, "now": now}).first():
             raise HostInUse(f"Leases hold host {row.name} now, or will later.")
         registry.lock_tree(session, row.provider_id)
-        child = session.execute(_CHILD, {"of_id": row.reservation_provider_id}).first()
-        if session.execute(_IS_USED, {"of_id": row.reservation_provider_id}).first():
+        child = slot_providers.find_child(session, host_id)
+        if child is not None and session.execute(_IS_USED, {"of_id": child.id}).first():
             raise HostInUse(f"Slots on host {row.name} are in use.")
-        reserved_trees.unmark(session, row.provider_id)
+        reserved_trees.unmark(session, row.provider_id, *([] if child is None else [child.id]))
         if child is not None and not child.name.startswith(_BLAZARS_PREFIX):
             providers.delete(ctx, child.uuid)
         host_capabilities.remove(session, host_id)
@@ -148,7 +147,7 @@ def remove(ctx: Context, host_id: int) -> None:
 def _find_child(session: Session, root_id: int, copy: CopiedHost) -> int | None:
     """Return the child provider for slots that a host has; Blazar's before ours."""
     names = [f"{_BLAZARS_PREFIX}{copy.name}",
-             registry.choose_child_name(copy.name, copy.provider_uuid)]
+             slot_providers.choose_name(copy.name, copy.provider_uuid)]
     ids = {row.name: row.id for row in session.execute(
         _CHILDREN, {"of_root": root_id, "names": names})}
     return next((ids[name] for name in names if name in ids), None)

@@ -37,6 +37,7 @@ from placement_core.reservations.hosts import host_capabilities, host_queries, s
 from placement_core.reservations.hosts.candidates import HostCandidate, HostCandidates
 from placement_core.reservations.hosts.healing import Healing
 from placement_core.reservations.leases import history
+from placement_core.reservations.provisioning import slot_providers
 from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.records import Host
 from placement_core.reservations.scheduling import occupancy
@@ -47,11 +48,10 @@ LOG = logging.getLogger(__name__)
 BY_MONITOR = "monitor: "
 
 _LONGEST_REASON = 255
-_LONGEST_PROVIDER_NAME = 200
 _LONGEST_TRUST_ID = 36
 
 _hosts, _shares = tables.computehosts, tables.computehost_allocations
-_providers, _allocations = placement_tables.resource_providers, placement_tables.allocations
+_allocations = placement_tables.allocations
 
 _KNOWN = sa.select(_hosts.c.id, _hosts.c.name, _hosts.c.provider_id).where(sa.or_(
     _hosts.c.provider_id == sa.bindparam("of_provider"),
@@ -63,7 +63,6 @@ _BOOKED = sa.select(_shares.c.reservation_id).where(
     _shares.c.computehost_id == sa.bindparam("of_id"),
     _shares.c.end_second > sa.bindparam("now")).limit(1)
 
-_UUID = sa.select(_providers.c.uuid).where(_providers.c.id == sa.bindparam("of_id"))
 _CONSUMERS = sa.select(sa.func.count(_allocations.c.consumer_id.distinct())).where(
     _allocations.c.resource_provider_id.in_(sa.bindparam("tree", expanding=True)))
 
@@ -161,9 +160,10 @@ def _register(
         check_not_registered(session, root.id, candidate.name)
         tree = lock_tree(session, root.id)
         _check_unused(session, tree, candidate.name)
-        reserved_trees.mark(session, root.id)
         child = providers.create(
-            ctx, name=choose_child_name(candidate.name, root.uuid), parent_uuid=root.uuid)
+            ctx, name=slot_providers.choose_name(candidate.name, root.uuid),
+            parent_uuid=root.uuid)
+        reserved_trees.mark(session, root.id, child.id)
         result = session.execute(_ADD, {
             "name": candidate.name, "provider_id": root.id, "provider_uuid": root.uuid,
             "reservation_provider_id": child.id, "trust_id": trust_id,
@@ -225,10 +225,10 @@ def _remove(ctx: Context, host_id: int, provisioner: Provisioner) -> None:
                for occupied in occupancy.find(session, cleaning_seconds=0)):
             raise HostInUse(f"A lease that holds host {host.name} has yet to be ended.")
         _check_unused(session, lock_tree(session, row.provider_id), host.name)
-        reserved_trees.unmark(session, row.provider_id)
-        child = session.execute(_UUID, {"of_id": row.reservation_provider_id}).scalar()
+        child = slot_providers.find_child(session, host_id)
+        reserved_trees.unmark(session, row.provider_id, *([] if child is None else [child.id]))
         if child is not None:
-            providers.delete(ctx, child)
+            providers.delete(ctx, child.uuid)
         provisioner.remove_host(ctx, host)
         host_capabilities.remove(session, host_id)
         history.store_host_name(session, host_id, host.name)
@@ -297,11 +297,3 @@ def _check_unused(session: Session, tree: Iterable[int], name: str) -> None:
     if consumers:
         consumers_have = "1 consumer has" if consumers == 1 else f"{consumers} consumers have"
         raise HostInUse(f"{consumers_have} allocations on {name}, or on what is nested in it.")
-
-
-def choose_child_name(name: str, provider_uuid: str) -> str:
-    """Return what the child provider for slots of a host is called."""
-    child_name = f"reservation_{name}"
-    if len(child_name) <= _LONGEST_PROVIDER_NAME:
-        return child_name
-    return f"reservation_{provider_uuid}"

@@ -1,7 +1,7 @@
 """Checks and resolves the dates of new and changed leases.
 
 Pure: the present is a parameter. A lease begins and ends at whole seconds. A start in the present
-minute means now, because clients send minutes.
+minute means now, because clients send minutes; so does an end, if a change has no other date.
 Source: spec blazar §2 and §3.
 """
 
@@ -48,6 +48,15 @@ def resolve_new(new: NewLease, now: datetime.datetime, minutes_before_end: int) 
     return LeaseDates(Window(start, end), before_end)
 
 
+def is_end_now(lease: Lease, change: LeaseChange, now: datetime.datetime) -> bool:
+    """Return whether the end that a change sets means now.
+
+    :param now: in whole seconds.
+    """
+    return (lease.status != records.PENDING and change.end_at is not None
+            and now.replace(second=0) <= _truncate(change.end_at) <= now)
+
+
 def resolve_change(lease: Lease, change: LeaseChange, now: datetime.datetime) -> LeaseDates:
     """Return the dates of a changed lease.
 
@@ -56,14 +65,16 @@ def resolve_change(lease: Lease, change: LeaseChange, now: datetime.datetime) ->
     """
     started = lease.status != records.PENDING
     start, end = lease.start_at, lease.end_at
-    if change.start_now or change.start_at not in (None, start):
+    # Clients that send minutes repeat the start of a lease without its seconds.
+    minute = start.replace(second=0) if start <= now else start
+    if change.start_now or change.start_at not in (None, start, minute):
         if started:
             raise InvalidLease(
                 "Cannot modify the start date of already started leases.", "start_date")
         start = _resolve_start(change.start_at, now)
     if change.end_at is not None:
         end = _truncate(change.end_at)
-    if end <= start or (end != lease.end_at and end <= now):
+    if end <= max(start, now):
         raise InvalidLease("End date must be later than current and start date.", "end_date")
     _check_end(end)
     before_end = next(

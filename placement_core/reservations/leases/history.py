@@ -25,9 +25,9 @@ from placement_core.reservations.leases import rendered_texts
 from placement_core.reservations.records import HostHistoryEntry
 from placement_core.reservations.store import lease_rows
 
-_leases, _reservations, _shares, _hosts, _notices = (
-    tables.leases, tables.lease_reservations, tables.computehost_allocations,
-    tables.computehosts, tables.lease_notices)
+_leases, _reservations, _events, _shares, _hosts, _notices = (
+    tables.leases, tables.lease_reservations, tables.lease_events,
+    tables.computehost_allocations, tables.computehosts, tables.lease_notices)
 
 _SECONDS_A_DAY = 86_400
 #: Later than any start.
@@ -40,6 +40,9 @@ _MARKER = re.compile("([0-9]{1,18})-([0-9]{1,9})-([0-9]{1,18})(?:-([0-9]{1,18}))
 # A row has a name if its host was removed; another host may have its id by now.
 _HOST_NAME = sa.func.coalesce(_shares.c.host_name, _hosts.c.name)
 
+_has_started = sa.exists().where(
+    _events.c.lease_id == _leases.c.id, _events.c.event_type == records.START,
+    _events.c.status == records.DONE)
 _PAGE = (
     sa.select(
         _shares, _HOST_NAME.label("name_of_host"), _reservations.c.lease_id,
@@ -49,9 +52,10 @@ _PAGE = (
     .join(_reservations, _reservations.c.id == _shares.c.reservation_id)
     .join(_leases, _leases.c.id == _reservations.c.lease_id)
     .outerjoin(_hosts, _hosts.c.id == _shares.c.computehost_id)
-    # Reservations that have not begun are not history yet; shares of zero length were never
-    # in force.
+    # Reservations that have not begun, or whose start has failed, are not history yet; shares of
+    # zero length were never in force.
     .where(_reservations.c.status != records.R_PENDING,
+           sa.or_(_reservations.c.status != records.R_ERROR, _has_started),
            _shares.c.end_second > _shares.c.start_second)
     .order_by(_leases.c.number, _reservations.c.position, _shares.c.computehost_id,
               _shares.c.start_second))

@@ -6,10 +6,12 @@ the pool's row.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 from collections.abc import Sequence
 
+from placement_core import errors
 from placement_core.db import Session
 from placement_core.plugin_api.reservations import DoesNotFit, Share, Window
 from placement_core.reservations.leases import dates, updates
@@ -112,8 +114,7 @@ class LeasePlanner:
         lease_dates = dates.resolve_new(new, now, self._minutes_before_end)
         pool = pool_queries.read(
             session, requests, lease_dates.window, cleaning_seconds=self._cleaning_seconds)
-        return NewLeasePlan(
-            lease_dates, pool, planner.plan(pool, lease_dates.window, requests), now)
+        return NewLeasePlan(lease_dates, pool, _plan(pool, lease_dates.window, requests), now)
 
     def plan_change(
         self, session: Session, snapshot: lease_rows.LeaseSnapshot, change: LeaseChange
@@ -152,6 +153,30 @@ class LeasePlanner:
             session, requests, left, cleaning_seconds=self._cleaning_seconds,
             without=[reservation.id for reservation in after.reservations])
         try:
-            return pool, planner.plan(pool, left, requests)
+            return pool, _plan(pool, left, requests)
         except DoesNotFit as refusal:
             raise ChangeDoesNotFit(refusal, after, requests) from None
+
+
+def _plan(pool: Pool, window: Window, requests: Sequence[ReservationRequest]) -> list[Grant]:
+    """Plan reservations, without hosts that have an overdue lease if others give as much.
+
+    :raises DoesNotFit:
+    """
+    ready = pool.without_overdue()
+    if ready is None:
+        return planner.plan(pool, window, requests)
+    try:
+        grants_of_ready = planner.plan(ready, window, requests)
+    except (DoesNotFit, errors.Invalid):
+        return planner.plan(pool, window, requests)
+    # The search for a plan is bounded: among more hosts it may find none.
+    with contextlib.suppress(DoesNotFit):
+        grants = planner.plan(pool, window, requests)
+        if _count_slots(grants) != _count_slots(grants_of_ready):
+            return grants
+    return grants_of_ready
+
+
+def _count_slots(grants: Sequence[Grant]) -> list[int]:
+    return [sum(share.slots for share in grant.shares) for grant in grants]

@@ -41,7 +41,11 @@ from placement_core.reservations.leases.plans import (
     NewLeasePlan,
 )
 from placement_core.reservations.leases.requests import LeaseRequests, changes_other_than
-from placement_core.reservations.policy.rules import AdmissionCheck, LeaseRules
+from placement_core.reservations.policy.rules import (
+    AdmissionCheck,
+    ExternalQuestion,
+    LeaseRules,
+)
 from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.records import Lease, LeaseChange, NewLease, NewReservation
 from placement_core.reservations.scheduling import availability, pool_queries
@@ -84,8 +88,9 @@ class Leases:
         :raises PolicyRefused: a rule of the site refuses it.
         """
         requests = self._requests.check(new.project_id, new.reservations)
+        question = self._ask_about_new(ctx, new, requests)
         try:
-            return db.retry_writes(self._create)(ctx, new, requests)
+            return db.retry_writes(self._create)(ctx, new, requests, question)
         except DoesNotFit as refusal:
             raise self._build_refusal(ctx, refusal, new.start_at, new.end_at, requests) from None
 
@@ -96,16 +101,17 @@ class Leases:
         """
         requests = self._requests.check(new.project_id, new.reservations)
         try:
-            check = self._prepare_new(ctx, new, requests)
+            check = self._rules.prepare(
+                ctx, new, question=self._ask_about_new(ctx, new, requests))
             db.retry_writes(self._check_new)(ctx, new, requests, check)
         except DoesNotFit as refusal:
             raise self._build_refusal(ctx, refusal, new.start_at, new.end_at, requests) from None
 
-    def _prepare_new(
+    def _ask_about_new(
         self, ctx: Context, new: NewLease, requests: Sequence[ReservationRequest]
-    ) -> AdmissionCheck:
-        return self._rules.prepare(
-            ctx, new, plan=lambda: db.retry_writes(self._plan_new)(ctx, new, requests).shares)
+    ) -> ExternalQuestion:
+        return ExternalQuestion(
+            lambda: db.retry_writes(self._plan_new)(ctx, new, requests).shares)
 
     def _plan_new(
         self, ctx: Context, new: NewLease, requests: Sequence[ReservationRequest]
@@ -122,10 +128,11 @@ class Leases:
             check.decide(ctx, plan.window, plan.shares)
 
     def _create(
-        self, ctx: Context, new: NewLease, requests: Sequence[ReservationRequest]
+        self, ctx: Context, new: NewLease, requests: Sequence[ReservationRequest],
+        question: ExternalQuestion,
     ) -> Lease:
         # With each attempt: the transaction fails if limits have changed since.
-        check = self._prepare_new(ctx, new, requests)
+        check = self._rules.prepare(ctx, new, question=question)
         with db.write(ctx) as session:
             revisions.increment(session, revisions.POOL)
             plan = self._planner.plan_new(session, new, requests)
@@ -207,8 +214,13 @@ class Leases:
         return Timeline(availability.count_total(pool), availability.timeline(pool, window))
 
     def _read_pool(self, ctx: Context, window: Window) -> Pool:
-        bookings_ = self._booking_index.present(ctx).bookings
+        since = window.start - self._cleaning_seconds
+        index = self._booking_index
+        bookings_ = index.present(ctx).bookings if index.reaches_back_to(since) else None
         with db.read(ctx) as session:
+            if bookings_ is None:
+                bookings_ = pool_queries.read_bookings(
+                    session, window, cleaning_seconds=self._cleaning_seconds)
             return pool_queries.read_future(
                 session, (), window.start, bookings_, cleaning_seconds=self._cleaning_seconds)
 
@@ -224,12 +236,16 @@ class Leases:
         """
         if not changes_other_than(change, "name"):
             return db.retry_writes(self._rename)(ctx, lease_id, change.name, project_id)
+        if db.retry_writes(self._means_end_now)(ctx, lease_id, change, project_id):
+            change = dataclasses.replace(change, end_at=None, end_now=True)
         if change.end_now:
             ended = db.retry_writes(self._end_now)(ctx, lease_id, change, project_id)
             self._rules.notify_end(ctx, ended)
             return ended
+        question = ExternalQuestion(
+            lambda: db.retry_writes(self._plan_change)(ctx, lease_id, change, project_id))
         try:
-            return db.retry_writes(self._change)(ctx, lease_id, change, project_id)
+            return db.retry_writes(self._change)(ctx, lease_id, change, project_id, question)
         except ChangeDoesNotFit as refused:
             after = refused.after
             if after.status != records.PENDING:
@@ -252,6 +268,16 @@ class Leases:
             notifications.add(ctx, notifications.CHANGED, lease)
         return lease
 
+    def _means_end_now(
+        self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
+    ) -> bool:
+        """Return whether a change does nothing but end a lease in the present minute."""
+        if change.end_at is None or changes_other_than(change, "name", "end_at"):
+            return False
+        with db.read(ctx) as session:
+            lease, now = lease_queries.find(session, lease_id, project_id)
+        return dates.is_end_now(lease, change, now)
+
     def _end_now(
         self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
     ) -> Lease:
@@ -261,25 +287,18 @@ class Leases:
         with db.write(ctx) as session:
             revisions.increment(session, revisions.POOL)
             lease, now = _lock_lease(session, lease_id, project_id)
-            _check_not_over(lease, now)
+            _check_not_over(lease, now, has_new_end=True)
             if lease.status == records.PENDING:
                 raise errors.InvalidLease(
                     "End date must be later than start date.", "end_date")
             renamed = dataclasses.replace(
                 lease, name=lease.name if change.name is None else change.name,
-                end_at=max(now, lease.start_at + datetime.timedelta(seconds=1)))
+                end_at=min(
+                    lease.end_at, max(now, lease.start_at + datetime.timedelta(seconds=1))))
             lease_rows.update(session, lease.number, {
                 "name": renamed.name, "end_at": lease_rows.naive(renamed.end_at)})
             return transitions.end(
                 ctx, session, self._plugins, self._provisioner, lease, now, after=renamed)
-
-    def _prepare_change(
-        self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
-    ) -> AdmissionCheck:
-        before = lease_queries.get(ctx, lease_id, project_id=project_id)
-        return self._rules.prepare(
-            ctx, self._requests.build_new_lease(before, change), before,
-            plan=lambda: db.retry_writes(self._plan_change)(ctx, lease_id, change, project_id))
 
     def _plan_change(
         self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
@@ -287,22 +306,30 @@ class Leases:
         """Return the shares of each reservation after a change; None: nothing would change."""
         with db.read(ctx) as session:
             snapshot = lease_queries.find(session, lease_id, project_id)
-            _check_not_over(*snapshot)
+            _check_not_over(*snapshot, has_new_end=change.end_at is not None)
             plan = self._planner.plan_change(session, snapshot, change)
         return None if plan is None else plan.shares
 
     def _change(
-        self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
+        self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None,
+        question: ExternalQuestion,
     ) -> Lease:
-        check = self._prepare_change(ctx, lease_id, change, project_id)
+        before = lease_queries.get(ctx, lease_id, project_id=project_id)
+        check = self._rules.prepare(
+            ctx, self._requests.build_new_lease(before, change), before, question=question)
         with db.write(ctx) as session:
             revisions.increment(session, revisions.POOL)
             snapshot = _lock_lease(session, lease_id, project_id)
-            _check_not_over(*snapshot)
+            if snapshot.lease != before:
+                # What was checked was another change.
+                raise db.TransactionConflict
+            _check_not_over(*snapshot, has_new_end=change.end_at is not None)
             plan = self._planner.plan_change(session, snapshot, change)
             if plan is None:
                 return snapshot.lease
-            check.decide(ctx, plan.window, plan.shares)
+            in_force = updates.is_in_force(plan.before)
+            check.decide(
+                ctx, plan.left if in_force else plan.window, plan.shares, in_force=in_force)
             self._commit_change(ctx, session, plan)
         return plan.after
 
@@ -358,10 +385,14 @@ def _lock_lease(
     return snapshot
 
 
-def _check_not_over(lease: Lease, now: datetime.datetime) -> None:
+def _check_not_over(lease: Lease, now: datetime.datetime, *, has_new_end: bool) -> None:
     """Check that the time of a lease is not over, even if its end was not executed yet.
+
+    One whose end has failed is in force, and may get another end.
 
     :raises InvalidLease:
     """
+    if lease.status == records.ERROR and updates.is_in_force(lease) and has_new_end:
+        return
     if lease.status == records.TERMINATED or lease.end_at <= now:
         raise errors.InvalidLease("Terminated leases can only be renamed.", "end_date")

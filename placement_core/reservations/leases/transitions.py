@@ -187,12 +187,15 @@ class Transitions:
         if lease.status == records.PENDING:
             raise errors.WrongStatus("The lease has to start before its end is prepared.")
         shares = bookings.read_shares(session, lease)
+        due_at = next(event.due_at for event in lease.events
+                      if event.event_type == records.BEFORE_END)
         for reservation in lease.reservations:
             plugin = self._plugins.get(reservation.resource_type)
             if plugin is not None:
                 plugin.before_end(
                     ctx, _build_spec(lease, reservation, shares[reservation.id]), lease.window)
-            self._provisioner.prepare_end(ctx, lease, reservation, shares[reservation.id])
+            self._provisioner.prepare_end(
+                ctx, lease, reservation, shares[reservation.id], due_at)
         notifications.add(ctx, notifications.ENDS_SOON, lease)
 
     def _fail(self, ctx: Context, attempt: EventAttempt, problem: str) -> None:

@@ -18,15 +18,16 @@ _managers = tables.managers
 EVERY_SECONDS = 10
 #: A manager that has not told for longer does not live.
 SILENT_SECONDS = 60
-#: A manager that starts removes the rows of those that ended a day ago.
+#: Those that ended a day ago are not listed; a manager that starts removes their rows.
 _FORGET_SECONDS = 86_400
 
 _UPDATE = (
     sa.update(_managers).where(_managers.c.owner == sa.bindparam("of_owner"))
     .values(seen_at=clock.now()))
 _INSERT = sa.insert(_managers).inline().values(seen_at=clock.now())
-_FORGET = sa.delete(_managers).where(
-    _managers.c.seen_at < clock.in_seconds(sa.literal_column(str(-_FORGET_SECONDS), sa.Integer)))
+_IS_FORGOTTEN = _managers.c.seen_at < clock.in_seconds(
+    sa.literal_column(str(-_FORGET_SECONDS), sa.Integer))
+_FORGET = sa.delete(_managers).where(_IS_FORGOTTEN)
 
 #: The condition on ``managers`` for those that live, by the database's clock. A subquery, so that
 #: it is computed once for a statement.
@@ -34,6 +35,7 @@ IS_ALIVE = _managers.c.seen_at > sa.select(clock.in_seconds(
     sa.literal_column(str(-SILENT_SECONDS), sa.Integer))).scalar_subquery()
 _LIST = (
     sa.select(_managers.c.owner, _managers.c.seen_at, clock.now().label("now"))
+    .where(~_IS_FORGOTTEN)
     .order_by(_managers.c.seen_at.desc(), _managers.c.owner)
     .limit(sa.bindparam("most", type_=sa.Integer)))
 _COUNT = sa.select(sa.func.count()).select_from(_managers).where(IS_ALIVE)

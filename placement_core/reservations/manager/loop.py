@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 
 from placement_core import errors, metrics, tracing
 from placement_core.context import Context
+from placement_core.db import texts
+from placement_core.reservations import records
 from placement_core.reservations.leases.transitions import EventAttempt, Transitions
 from placement_core.reservations.manager import event_queue
 
@@ -31,6 +33,8 @@ _EVENTS_PER_THREAD = 8
 _RETRY_SECONDS = 10
 #: How often the log says that the manager is alive.
 _HEARTBEAT_SECONDS = 60
+#: How often the log says that something still does not work.
+_REMINDER_SECONDS = 3600
 #: How long ``run`` waits for its threads at the end.
 _STOP_SECONDS = 30
 
@@ -41,11 +45,15 @@ class PeriodicTask:
 
     :ivar seconds: from the end of one run to the beginning of the next.
     :ivar do: the task. Each run gets a context of its own; several managers may run it at once.
+        A manager that stops waits for the run that has begun.
+    :ivar is_drain: a run does one thing of many, and returns whether there may be more: then the
+        next run follows without a pause.
     """
 
     name: str
     seconds: float
     do: Callable[[Context], object]
+    is_drain: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,23 +70,29 @@ class ManagerSettings:
 
 @dataclasses.dataclass(slots=True)
 class _ManagerOutage:
-    """Logs when something stops working, and when it works again."""
+    """Logs when something stops working, when it fails in another way, and when it works again.
+
+    :ivar reminders: {class of error: monotonic time before which it is not logged again}.
+    """
 
     what: str
-    is_reported: bool = False
+    reminders: dict[type[Exception], float] = dataclasses.field(default_factory=dict)
 
     def report(self, error: Exception) -> None:
-        """Log an error, unless the outage was logged before."""
-        if not self.is_reported:
-            self.is_reported = True
-            is_expected = isinstance(error, errors.Error)
-            LOG.warning("%s does not work, and is tried again: %s", self.what,
-                        error if is_expected else type(error).__name__, exc_info=not is_expected)
+        """Log an error, unless one of its class was logged lately in this outage."""
+        now = time.monotonic()
+        if now < self.reminders.get(type(error), now):
+            return
+        is_expected = isinstance(error, errors.Error)
+        LOG.warning("%s %s, and is tried again: %s", self.what,
+                    "still does not work" if self.reminders else "does not work",
+                    error if is_expected else type(error).__name__, exc_info=not is_expected)
+        self.reminders[type(error)] = now + _REMINDER_SECONDS
 
     def clear(self) -> None:
         """Log the end of the outage, if there was one."""
-        if self.is_reported:
-            self.is_reported = False
+        if self.reminders:
+            self.reminders.clear()
             LOG.warning("%s works again", self.what)
 
 
@@ -248,6 +262,7 @@ class Manager:
 
     def _fail(self, ctx: Context, attempt: EventAttempt, problem: str) -> None:
         """Release an event that failed; without retries left, mark it as failed for good."""
+        problem = texts.make_storable(problem, records.LONGEST_PROBLEM)
         again = event_queue.release(
             ctx, attempt, problem, again_in_seconds=_RETRY_SECONDS,
             retries=self.settings.event_max_retries)
@@ -266,13 +281,15 @@ class Manager:
         """Run a task periodically."""
         outage = _ManagerOutage(f"the manager's {task.name}")
         while True:
+            has_more = False
             try:
                 ctx = self._make_context()
                 ctx.operation = f"manager: {task.name}"
-                task.do(ctx)
+                result = task.do(ctx)
+                has_more = task.is_drain and bool(result)
             except Exception as error:  # noqa: BLE001  whatever it is, the next run may succeed
                 outage.report(error)
             else:
                 outage.clear()
-            if self._stopped.wait(task.seconds):
+            if self._stopped.wait(0.0 if has_more else task.seconds):
                 return

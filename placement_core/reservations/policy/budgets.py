@@ -64,17 +64,20 @@ def sum_shares(shares: Iterable[Share], window: Window, since: int) -> Sums:
 
 
 def read_sums(
-    session: Session, project_ids: Iterable[str], since: int, lease_id: str | None
+    session: Session, project_ids: Iterable[str], since: int, lease_id: str | None,
+    lease_since: int,
 ) -> tuple[Mapping[str, Sums], Sums]:
     """Return the sums of projects from a second on, and the part of one lease.
 
     :param lease_id: the lease; None: none.
+    :param lease_since: not before ``since``: its part counts from this second on.
     :returns: {project id: sums} of the projects with shares; and the sums of the lease.
     """
     by_project: dict[str, Sums] = {}
     own = dict.fromkeys(BUDGETS, 0)
     for row in session.execute(_SUMS, {
-            "project_ids": sorted(project_ids), "since": since, "own": lease_id or ""}):
+            "project_ids": sorted(project_ids), "since": since, "own": lease_id or "",
+            "own_since": lease_since}):
         by_project[row[0]] = {
             name: int(row[1 + column]) for column, name in enumerate(BUDGETS)}
         for column, name in enumerate(BUDGETS, 1 + len(BUDGETS)):
@@ -82,19 +85,26 @@ def read_sums(
     return by_project, own
 
 
-def _build_sums() -> sa.Select[Any]:
-    since = sa.bindparam("since", type_=sa.BigInteger)
+def _multiply(since: sa.ColumnElement[int]) -> list[sa.ColumnElement[Any]]:
+    """Return amount × seconds of a share from a second on, for each budget."""
     begin = sa.case((_shares.c.start_second > since, _shares.c.start_second), else_=since)
     seconds = sa.cast(_shares.c.end_second - begin, _WIDE)
-    sums = [
+    return [
         sa.case((_shares.c.whole, seconds), else_=0) if budget.column is None
         else seconds * _shares.c.slots * _shares.c[budget.column]
         for budget in BUDGETS.values()]
-    is_own = _leases.c.id == sa.bindparam("own")
+
+
+def _build_sums() -> sa.Select[Any]:
+    since, own_since = (
+        sa.bindparam(name, type_=sa.BigInteger) for name in ("since", "own_since"))
+    is_own = sa.and_(
+        _leases.c.id == sa.bindparam("own"), _shares.c.end_second > own_since)
     return (
         sa.select(
-            _leases.c.project_id, *map(sa.func.sum, sums),
-            *(sa.func.sum(sa.case((is_own, amount), else_=0)) for amount in sums))
+            _leases.c.project_id, *map(sa.func.sum, _multiply(since)),
+            *(sa.func.sum(sa.case((is_own, amount), else_=0))
+              for amount in _multiply(own_since)))
         .join(_reservations, _reservations.c.lease_id == _leases.c.id)
         .join(_shares, _shares.c.reservation_id == _reservations.c.id)
         .where(

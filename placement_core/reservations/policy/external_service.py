@@ -26,7 +26,7 @@ from placement_core.db import Session, lists
 from placement_core.plugin_api.reservations import Share
 from placement_core.reservations import tables
 from placement_core.reservations.errors import PolicyRefused
-from placement_core.reservations.records import Lease, NewLease
+from placement_core.reservations.records import TERMINATED, Lease, NewLease
 
 LOG = logging.getLogger(__name__)
 
@@ -37,10 +37,11 @@ _reservations, _shares, _hosts = (
 _names, _capabilities = tables.resource_properties, tables.computehost_extra_capabilities
 
 _SHARES = (
-    sa.select(_shares.c.reservation_id, _shares.c.computehost_id, _shares.c.slots)
+    sa.select(_shares.c.reservation_id, _shares.c.computehost_id, _shares.c.slots,
+              _shares.c.end_second)
     .join(_reservations, _reservations.c.id == _shares.c.reservation_id)
     .where(_reservations.c.lease_id == sa.bindparam("lease_id"))
-    .order_by(_shares.c.computehost_id))
+    .order_by(_shares.c.computehost_id, _shares.c.start_second))
 _NAMES = sa.select(_hosts.c.id, _hosts.c.name).where(lists.among_many(_hosts.c.id, "ids"))
 _CAPABILITIES = (
     sa.select(_capabilities.c.computehost_id, _names.c.property_name,
@@ -77,21 +78,22 @@ class ExternalService:
     def check(
         self, ctx: Context, new: NewLease, before: Lease | None,
         plan: Callable[[], Sequence[Sequence[Share]] | None],
-    ) -> None:
+    ) -> bool:
         """Ask whether a lease may be created or changed.
 
         :param new: the new or changed lease, with its start time.
+        :returns: whether it was asked; not about a change of nothing.
         :raises PolicyRefused: with the reason that the service gave.
         :raises errors.Unavailable: it answered neither 204 nor 403, or not at all.
         """
         url = self._create if before is None else self._update
         if url is None:
-            return
+            return False
         reservations = plan()
         if reservations is None:
-            return
+            return False
         planned = [[(share.host_id, share.slots) for share in shares] for shares in reservations]
-        held = {} if before is None else _read_shares(ctx, before)
+        held = {} if before is None else _read_last_shares(ctx, before)
         hosts = _describe_hosts(ctx, {
             host_id for host_shares in (*planned, *held.values()) for host_id, _ in host_shares})
         question = {"context": self._build_context(new.user_id, new.project_id),
@@ -105,13 +107,14 @@ class ExternalService:
             raise errors.Unavailable(
                 f"The service that judges leases ([enforcement]) answered {status}; expected "
                 "204 or 403.")
+        return True
 
     def notify_end(self, ctx: Context, lease: Lease) -> None:
         """Notify the service that a lease has ended; errors are logged."""
         if self._end is None:
             return
         try:
-            held = _read_shares(ctx, lease)
+            held = _read_last_shares(ctx, lease)
             hosts = _describe_hosts(ctx, {
                 host_id for host_shares in held.values() for host_id, _ in host_shares})
             status, _ = self._post(self._end, {
@@ -167,13 +170,21 @@ def _parse_reason(response: Any) -> str:
 
 
 @db.retry_writes
-def _read_shares(ctx: Context, lease: Lease) -> dict[str, list[_HostShare]]:
-    """Return {reservation id: shares} of a lease, past and present."""
-    by_reservation: defaultdict[str, list[_HostShare]] = defaultdict(list)
+def _read_last_shares(ctx: Context, lease: Lease) -> dict[str, list[_HostShare]]:
+    """Return {reservation id: shares} of a lease: the present ones, or those that it ended with.
+
+    These end with the lease, or ended when it did; others were released before.
+    """
     with db.read_once(ctx) as session:
-        for row in session.execute(_SHARES, {"lease_id": lease.id}):
-            by_reservation[row.reservation_id].append((row.computehost_id, row.slots))
-    return by_reservation
+        rows = session.execute(_SHARES, {"lease_id": lease.id}).all()
+    last = lease.window.end
+    if lease.status == TERMINATED and lease.updated_at is not None:
+        last = min(last, int(lease.updated_at.timestamp()))
+    by_reservation: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for row in rows:
+        if row.end_second >= last:
+            by_reservation[row.reservation_id][row.computehost_id] = row.slots
+    return {id_: [*slots.items()] for id_, slots in by_reservation.items()}
 
 
 @db.retry_writes

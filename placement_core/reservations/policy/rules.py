@@ -47,6 +47,20 @@ _FIELDS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ExternalQuestion:
+    """What the external service is asked about in one request, whose transaction may be repeated.
+
+    :ivar plan: is called if the service is asked, which is sent the hosts; its exceptions are
+        raised there.
+    :ivar allowed: what the service has allowed: the lease as it was before the change, None for
+        a new one. It is asked again only if the lease has changed meanwhile.
+    """
+
+    plan: PlanShares
+    allowed: list[Lease | None] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class AdmissionCheck:
     """The check of budgets inside of the transaction that admits a lease.
 
@@ -64,12 +78,18 @@ class AdmissionCheck:
     since: int
     lease_id: str | None
 
-    def decide(self, ctx: Context, window: Window, shares: Sequence[Sequence[Share]]) -> None:
+    def decide(
+        self, ctx: Context, window: Window, shares: Sequence[Sequence[Share]], *,
+        in_force: bool = False,
+    ) -> None:
         """Check the shares that a lease would have against budgets.
 
         The pool's row is locked, so the shares of other leases do not change meanwhile.
 
-        :param shares: the shares of each of its reservations.
+        :param shares: the shares of each of its reservations, which it would have during
+            ``window``.
+        :param in_force: ``window`` is what is left of a lease in force: what it has held before
+            is past, whatever it would have from now on.
         :raises OverBudget: naming every budget that is exceeded.
         """
         if self.bounds.state:
@@ -82,7 +102,8 @@ class AdmissionCheck:
             for bindings in self.bindings.values() for binding in bindings}
         with db.read_once(ctx) as session:
             usage, present = budgets.read_sums(
-                session, set().union(*counted_projects.values()), self.since, self.lease_id)
+                session, set().union(*counted_projects.values()), self.since, self.lease_id,
+                max(self.since, window.start) if in_force else self.since)
         needed = budgets.sum_shares(itertools.chain.from_iterable(shares), window, self.since)
         more = {name: needed[name] - present[name] for name in needed}
         exceeded_limits = [
@@ -140,14 +161,13 @@ class LeaseRules:
 
     def prepare(
         self, ctx: Context, lease: NewLease, before: Lease | None = None, *,
-        plan: PlanShares,
+        question: ExternalQuestion,
     ) -> AdmissionCheck:
         """Check rules that need no plan, and ask the external service; opens no transaction.
 
         :param lease: the new or changed lease, with all fields of its reservations.
         :param before: the present lease, for a change.
-        :param plan: called if an external service is asked, which is sent the hosts; its
-            exceptions are raised here.
+        :param question: one for all attempts of a request.
         :raises PolicyRefused:
         :raises errors.Unavailable: limits, the catalog or an external service cannot be
             asked now.
@@ -166,7 +186,7 @@ class LeaseRules:
             self._check_horizon(now, lease.end_at, before)
             lease = dataclasses.replace(lease, start_at=lease.start_at or now)
             for check in self._checks:
-                check(ctx, lease, before, plan)
+                check(ctx, lease, before, question)
         return AdmissionCheck(
             self._decisions, bounds, bindings, since, None if before is None else before.id)
 
@@ -235,7 +255,7 @@ class LeaseRules:
             raise OverQuota(exceeded_limits)
 
     def _check_duration(
-        self, ctx: Context, lease: NewLease, before: Lease | None, plan: PlanShares
+        self, ctx: Context, lease: NewLease, before: Lease | None, question: ExternalQuestion
     ) -> None:
         options = self._enforcement
         limit_seconds = options.max_lease_duration
@@ -252,9 +272,11 @@ class LeaseRules:
                 f"{limit_seconds}.")
 
     def _ask_external_service(
-        self, ctx: Context, lease: NewLease, before: Lease | None, plan: PlanShares
+        self, ctx: Context, lease: NewLease, before: Lease | None, question: ExternalQuestion
     ) -> None:
-        self._external.check(ctx, lease, before, plan)
+        if before not in question.allowed and self._external.check(
+                ctx, lease, before, question.plan):
+            question.allowed.append(before)
 
 
 def _read_now(ctx: Context) -> datetime.datetime:

@@ -9,6 +9,7 @@ Source: requirement R4, seed 003.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,8 @@ class ComputeCall:
 
 #: The call that makes images of the servers on a host.
 IMAGES = "snapshot_host_servers"
+#: Their argument that drivers may have been written without.
+DUE_AT = "due_at"
 #: Calls that change which hosts are in an aggregate: a reservation's, and the freepool.
 #: Nova's schedulers miss one of two such changes of an aggregate that are made at once.
 OF_AGGREGATE = frozenset({"add_host", "remove_host"})
@@ -43,13 +46,14 @@ COUNTING = frozenset({
     IMAGES})
 #: Calls that earlier releases inserted; they need not be made any more.
 OBSOLETE = frozenset({"put_server_group", "open_freepool"})
-#: Calls that undo others: they have to be made, however late.
+#: Calls that undo others: they have to be made, however late. ``add_to_freepool`` is none of them:
+#: it comes too late only for a host that is no longer registered.
 UNDOING = frozenset({
     "remove_from_freepool", "revoke_flavor", "delete_flavor_servers", "remove_flavor",
-    "remove_server_group", "remove_aggregate", "remove_host", "delete_host_servers",
-    "add_to_freepool"})
+    "remove_server_group", "remove_aggregate", "remove_host", "delete_host_servers"})
 KNOWN = COUNTING | UNDOING | {
-    "put_flavor", "put_slot_aggregate", "grant_flavor", "put_host_aggregate", "add_host"}
+    "add_to_freepool", "put_flavor", "put_slot_aggregate", "grant_flavor", "put_host_aggregate",
+    "add_host"}
 
 
 # The freepool ---------------------------------------------------------------
@@ -101,7 +105,7 @@ def add_hosts(id_: str, hosts: Iterable[PoolHost]) -> list[ComputeCall]:
 
 
 def remove_hosts(id_: str, hosts: Iterable[PoolHost]) -> list[ComputeCall]:
-    """Return the calls that remove hosts from a reservation's aggregate."""
+    """Return the calls that remove hosts from a reservation's aggregate; their servers stay."""
     return [_on("remove_host", id_, host) for host in hosts]
 
 
@@ -110,13 +114,20 @@ def grant_slots(id_: str, project_id: str) -> list[ComputeCall]:
     return [ComputeCall("grant_flavor", {"reservation_id": id_, "project_id": project_id})]
 
 
-def end_slots(id_: str, project_id: str, *, was_in_force: bool) -> list[ComputeCall]:
-    """Return the calls that remove an instance reservation."""
+def end_slots(
+    id_: str, project_id: str, hosts: Iterable[PoolHost], *, was_in_force: bool
+) -> list[ComputeCall]:
+    """Return the calls that remove an instance reservation.
+
+    :param hosts: its hosts; none, if it was not in force.
+    """
     reservation = {"reservation_id": id_}
     servers = [
         ComputeCall("revoke_flavor", {**reservation, "project_id": project_id}),
         ComputeCall("delete_flavor_servers", reservation)]
-    return [*(servers if was_in_force else ()), ComputeCall("remove_aggregate", reservation),
+    return [*(servers if was_in_force else ()),
+            # Also without an aggregate: the next reservation of a host waits for a call about it.
+            *remove_hosts(id_, hosts), ComputeCall("remove_aggregate", reservation),
             ComputeCall("remove_flavor", reservation),
             ComputeCall("remove_server_group", reservation)]
 
@@ -141,17 +152,15 @@ def assign_hosts(id_: str, hosts: Iterable[PoolHost], *, freepool: bool) -> list
             *(remove_from_freepool(host.id, host.name) if freepool else ()))]
 
 
-def release_hosts(id_: str, hosts: Iterable[PoolHost], *, freepool: bool) -> list[ComputeCall]:
-    """Return the calls that take failed hosts from a host reservation; their servers stay."""
-    return [
-        call for host in hosts for call in (
-            *(add_to_freepool(host.id, host.name) if freepool else ()),
-            _on("remove_host", id_, host))]
+def snapshot_hosts(
+    id_: str, hosts: Iterable[PoolHost], due_at: datetime.datetime | None
+) -> list[ComputeCall]:
+    """Return the calls that make images of the servers on hosts.
 
-
-def snapshot_hosts(id_: str, hosts: Iterable[PoolHost]) -> list[ComputeCall]:
-    """Return the calls that make images of the servers on hosts."""
-    return [_on(IMAGES, id_, host) for host in hosts]
+    :param due_at: aware UTC; images that were due at another time are of no use any more.
+    """
+    due = {} if due_at is None else {DUE_AT: due_at.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    return [_on(IMAGES, id_, host, **due) for host in hosts]
 
 
 def end_hosts(id_: str, hosts: Sequence[PoolHost], *, freepool: bool) -> list[ComputeCall]:
@@ -183,5 +192,5 @@ def remove_orphans(id_: str, kinds: frozenset[str]) -> list[ComputeCall]:
             for kind, names in removals.items() if kind in kinds for name in names]
 
 
-def _on(name: str, id_: str, host: PoolHost) -> ComputeCall:
-    return ComputeCall(name, {"reservation_id": id_, "host": host.name}, host.id)
+def _on(name: str, id_: str, host: PoolHost, **more: str) -> ComputeCall:
+    return ComputeCall(name, {"reservation_id": id_, "host": host.name, **more}, host.id)

@@ -68,8 +68,7 @@ _HOSTS_OF = (
            _reservations.c.id == sa.bindparam("of_reservation"), ~_is_in_outbox)
     .order_by(_hosts.c.id))
 _ALL = sa.select(
-    _hosts.c.id, _hosts.c.name, _hosts.c.provider_id, _hosts.c.reservation_provider_id,
-    _is_reserved.label("is_reserved"),
+    _hosts.c.id, _hosts.c.name, _hosts.c.provider_id, _is_reserved.label("is_reserved"),
 ).where(~_has_calls).order_by(_hosts.c.id)
 _ONE = _ALL.where(_hosts.c.id == sa.bindparam("of_host"))
 
@@ -125,7 +124,7 @@ def _correct_host(
             row = session.execute(_ONE, {"of_host": host_id}).first()
         if row is None or _belongs_inside(row, has_freepool=has_freepool) == (row.name in inside):
             return False
-        host = PoolHost(row.id, row.name, row.provider_id, row.reservation_provider_id)
+        host = PoolHost(row.id, row.name, row.provider_id)
         if has_freepool:
             for row in session.execute(_ON_HOST, {"of_host": host_id}).all():
                 outbox.put(session, row.id, row.lease_id, [

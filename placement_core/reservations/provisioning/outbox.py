@@ -4,7 +4,8 @@ A row is inserted in the transaction that makes its call necessary, so the row e
 only if that transaction committed. Any number of workers make the calls. A worker dequeues a
 row by incrementing its ``attempt`` and commits, makes the call outside of any transaction, and
 deletes the row if its attempt is still the same. If a worker dies or is stopped, another worker
-dequeues its row after the deadline. So a call is made at least once; all calls are idempotent.
+dequeues its row after the deadline; a worker that got no answer from the database dequeues it
+again at once. So a call is made at least once; all calls are idempotent.
 
 Order: a call waits for all earlier calls about the same host, and for all earlier calls about
 the same subject, unless both calls are about hosts, and different ones. So the hosts of a
@@ -19,25 +20,26 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import inspect
 import json
 import logging
 import random
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from placement_core import db, errors
 from placement_core.context import Context
-from placement_core.db import Session, clock
+from placement_core.db import Session, clock, texts
 from placement_core.db.metadata import utcnow
 from placement_core.placement import aggregates
-from placement_core.plugin_api.compute import ComputeDriver, ComputeRefused
+from placement_core.plugin_api.compute import ComputeDriver, ComputeRefused, check_result
 from placement_core.reservations import tables
 from placement_core.reservations.provisioning import compute_calls
 from placement_core.reservations.provisioning.compute_calls import ComputeCall
-from placement_core.reservations.records import R_DELETED
+from placement_core.reservations.records import LONGEST_PROBLEM, R_DELETED
 from placement_core.reservations.store import lease_rows
 
 LOG = logging.getLogger(__name__)
@@ -54,33 +56,51 @@ _FIRST_REFUSED_PAUSE_SECONDS = 15
 _BATCH = 20
 #: How many ids one statement has at most.
 _MOST_IDS = 500
-_LONGEST_PROBLEM = 2000
 
 _outbox, _reservations = tables.outbox, tables.lease_reservations
 _slots, _hosts = tables.instance_reservations, tables.computehost_reservations
 
 _earlier = _outbox.alias("before")
 _is_free = sa.or_(_outbox.c.owner.is_(None), _outbox.c.deadline_at <= clock.now())
+#: To a worker, its own rows are free, too. It makes one call at a time, so it dequeued them
+#: before, and the database did not answer: then, or when the call was done.
+_is_free_to_owner = sa.or_(_is_free, _outbox.c.owner == sa.bindparam("of_owner"))
 _is_owned = (_outbox.c.id == sa.bindparam("of_id"), _outbox.c.owner == sa.bindparam("of_owner"),
          _outbox.c.attempt == sa.bindparam("of_attempt"))
 
+_made_now = _outbox.alias("made_now")
+_is_made_now = (_made_now.c.owner != sa.bindparam("of_owner"),
+                _made_now.c.deadline_at > clock.now())
+#: Rows that wait until a call about their aggregate is made. They must not fill the batches of
+#: ``_DUE``; whether another call is being made is decided by ``_lock_aggregate``.
+_waits_for_aggregate = sa.or_(*(
+    sa.and_(_outbox.c.call.in_(sorted(names)), sa.exists().where(
+        _made_now.c.call.in_(sorted(names)), *_is_made_now, *same))
+    for names, same in (
+        (compute_calls.OF_AGGREGATE, [_made_now.c.subject == _outbox.c.subject]),
+        (compute_calls.OF_FREEPOOL, []))))
+
 _INSERT = sa.insert(_outbox).inline().values(next_at=clock.now())
+_is_due = (
+    _outbox.c.next_at <= clock.now(), _is_free_to_owner,
+    ~sa.exists().where(
+        _earlier.c.subject == _outbox.c.subject, _earlier.c.id < _outbox.c.id,
+        sa.or_(_earlier.c.host_id.is_(None), _outbox.c.host_id.is_(None))),
+    ~sa.exists().where(
+        _earlier.c.host_id == _outbox.c.host_id, _earlier.c.id < _outbox.c.id),
+    ~_waits_for_aggregate)
 _DUE = (
+    sa.select(_outbox.c.id).where(*_is_due)
+    .order_by(_outbox.c.next_at, _outbox.c.id).limit(_BATCH))
+_READ_DUE = (
     sa.select(_outbox.c.id, _outbox.c.attempt, _outbox.c.subject, _outbox.c.lease_id,
               _outbox.c.host_id, _outbox.c.call, _outbox.c.arguments)
-    .where(
-        _outbox.c.next_at <= clock.now(), _is_free,
-        ~sa.exists().where(
-            _earlier.c.subject == _outbox.c.subject, _earlier.c.id < _outbox.c.id,
-            sa.or_(_earlier.c.host_id.is_(None), _outbox.c.host_id.is_(None))),
-        ~sa.exists().where(
-            _earlier.c.host_id == _outbox.c.host_id, _earlier.c.id < _outbox.c.id))
-    .order_by(_outbox.c.next_at, _outbox.c.id).limit(_BATCH))
+    .where(_outbox.c.id == sa.bindparam("of_id"), *_is_due))
 _DEQUEUE = (
     sa.update(_outbox)
     .where(_outbox.c.id == sa.bindparam("of_id"),
-           _outbox.c.attempt == sa.bindparam("of_attempt"), _is_free)
-    .values(owner=sa.bindparam("new_owner"), attempt=_outbox.c.attempt + 1,
+           _outbox.c.attempt == sa.bindparam("of_attempt"), _is_free_to_owner)
+    .values(owner=sa.bindparam("of_owner"), attempt=_outbox.c.attempt + 1,
             deadline_at=clock.in_seconds(sa.literal_column(str(_DEADLINE_SECONDS), sa.Integer))))
 _PROVIDER = sa.select(tables.computehosts.c.provider_uuid).where(
     tables.computehosts.c.id == sa.bindparam("of_host"))
@@ -91,8 +111,8 @@ _of_freepool = _outbox.c.call.in_(sorted(compute_calls.OF_FREEPOOL))
 _SAME_AGGREGATE = {
     name: (sa.select(sa.func.min(_outbox.c.id)).where(same),
            sa.select(_outbox.c.id).where(
-               same, _outbox.c.owner.is_not(None), _outbox.c.deadline_at > clock.now(),
-               _outbox.c.id != sa.bindparam("but_id")).limit(1))
+               same, _outbox.c.owner != sa.bindparam("of_owner"),
+               _outbox.c.deadline_at > clock.now()).limit(1))
     for names, same in ((compute_calls.OF_AGGREGATE, _of_aggregate),
                         (compute_calls.OF_FREEPOOL, _of_freepool))
     for name in names}
@@ -103,14 +123,23 @@ _DELETE_IF_EXPIRED = _DELETE.where(_outbox.c.give_up_at <= clock.now())
 _RESCHEDULE = sa.update(_outbox).where(*_is_owned).values(
     owner=None, deadline_at=None, problem=sa.bindparam("new_problem"),
     next_at=clock.in_seconds(sa.bindparam("pause", type_=sa.Integer)))
-_RESCHEDULE_WAITING = _RESCHEDULE.values(give_up_at=sa.func.coalesce(
+#: The compute service did what it could: the call has not failed, and begins anew.
+_RESCHEDULE_WAITING = _RESCHEDULE.values(attempt=0, give_up_at=sa.func.coalesce(
     _outbox.c.give_up_at, clock.in_seconds(sa.bindparam("patience", type_=sa.Integer))))
 _of_subject = _outbox.c.subject == sa.bindparam("of_subject")
 _of_hosts = sa.and_(_of_subject, _outbox.c.host_id.in_(sa.bindparam("hosts", expanding=True)))
-_CANCEL, _CANCEL_OF_HOSTS = (
+_of_host_in_freepool = _of_freepool & (_outbox.c.host_id == sa.bindparam("of_host"))
+_CANCEL, _CANCEL_OF_HOSTS, _CANCEL_IN_FREEPOOL = (
     (sa.delete(_outbox).where(rows, _is_free),
      sa.update(_outbox).where(rows).values(give_up_at=clock.now()))
-    for rows in (_of_subject, _of_hosts))
+    for rows in (_of_subject, _of_hosts, _of_host_in_freepool))
+#: The ids that a host had before it was removed, while calls about it are pending: the last of
+#: them is the one that removes it from the freepool.
+_EARLIER_IDS = sa.select(_outbox.c.host_id).distinct().where(
+    _of_freepool, _outbox.c.arguments == sa.bindparam("of_arguments"))
+_CHANGE_HOST_ID = sa.update(_outbox).where(
+    _outbox.c.host_id.in_(sa.bindparam("earlier_ids", expanding=True))
+).values(host_id=sa.bindparam("new_id"))
 _is_image = _outbox.c.call == compute_calls.IMAGES
 _CANCEL_BUT_IMAGES = (
     sa.delete(_outbox).where(_of_subject, _is_free, ~_is_image),
@@ -134,7 +163,7 @@ def _store_result(column: sa.Column[Any]) -> sa.Update:
     ).values({column.name: sa.bindparam("result")})
 
 
-#: {call: where its result is stored}. Calls that remove something return None, which clears it.
+#: {call: where its result is stored}. That of calls that remove something is None, and clears it.
 _STORE_RESULT: dict[str, tuple[sa.Update, ...]] = {
     call: tuple(_store_result(column) for column in columns)
     for call, columns in {
@@ -146,6 +175,7 @@ _STORE_RESULT: dict[str, tuple[sa.Update, ...]] = {
         "remove_aggregate": [_slots.c.aggregate_id, _hosts.c.aggregate_id],
     }.items()}
 _INTEGER_RESULTS = frozenset({"put_slot_aggregate", "put_host_aggregate"})
+_LARGEST_INTEGER = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -153,7 +183,7 @@ class OutboxCall:
     """A pending call.
 
     :ivar subject: a reservation's id, or ``host:<id>``.
-    :ivar attempts: how often it was dequeued.
+    :ivar attempts: how often it was dequeued since it was inserted, or last waited for servers.
     :ivar next_at: the earliest time of the next attempt; aware UTC.
     :ivar problem: why the last attempt did not complete it; None: not known.
     """
@@ -176,16 +206,13 @@ class CallCounts:
     :ivar made: calls that are complete.
     :ivar waiting: calls that wait for servers to be gone.
     :ivar failed: calls that got no answer, or were refused.
+    :ivar taken: calls that were dequeued; another worker may have completed some of them.
     """
 
     made: int = 0
     waiting: int = 0
     failed: int = 0
-
-    @property
-    def taken(self) -> int:
-        """Return how many calls were dequeued."""
-        return self.made + self.waiting + self.failed
+    taken: int = dataclasses.field(default=0, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -219,10 +246,14 @@ def put(
     """
     rows = [{
         "subject": subject, "lease_id": lease_id, "host_id": call.host_id, "call": call.name,
-        "arguments": json.dumps(dict(call.arguments), ensure_ascii=True), "attempt": 0,
+        "arguments": _format_arguments(call), "attempt": 0,
         "created_at": utcnow()} for call in calls]
     if rows:
         session.execute(_INSERT, rows)
+
+
+def _format_arguments(call: ComputeCall) -> str:
+    return json.dumps(dict(call.arguments), ensure_ascii=True)
 
 
 def cancel(session: Session, subject: str, hosts: Collection[int] | None = None) -> None:
@@ -246,6 +277,29 @@ def cancel_but_images(session: Session, subject: str, patience_seconds: int) -> 
         session.execute(statement, {"of_subject": subject, "patience": patience_seconds})
 
 
+def cancel_in_freepool(session: Session, host_id: int) -> None:
+    """Discard calls that change whether a host is in the freepool, as ``cancel`` does.
+
+    They may be about any subject: the end of a reservation puts its hosts back.
+    """
+    for statement in _CANCEL_IN_FREEPOOL:
+        session.execute(statement, {"of_host": host_id})
+
+
+def adopt_calls(session: Session, host_id: int, name: str) -> None:
+    """Let calls about a host that has come back wait for those from before it was removed.
+
+    It had another id then, which calls that are still pending have.
+
+    :param host_id: its new id, about which there are no calls yet.
+    """
+    [call] = compute_calls.remove_from_freepool(host_id, name)
+    earlier_ids = session.execute(
+        _EARLIER_IDS, {"of_arguments": _format_arguments(call)}).scalars().all()
+    if earlier_ids:
+        session.execute(_CHANGE_HOST_ID, {"earlier_ids": earlier_ids, "new_id": host_id})
+
+
 # Making the calls -----------------------------------------------------------
 
 
@@ -263,34 +317,39 @@ def make_calls(
     counts = CallCounts()
     while counts.taken < most:
         before = counts.taken
-        due = list(_find_due(ctx))
+        ids = list(_find_due(ctx, owner))
         # So that workers that query at the same time do not all try the same row.
-        random.shuffle(due)
-        for row in due[:most - before]:
-            _make_call(ctx, driver, owner, row, patience_seconds, counts)
+        random.shuffle(ids)
+        for id_ in ids:
+            if counts.taken == most:
+                break
+            _make_call(ctx, driver, owner, id_, patience_seconds, counts)
         if counts.taken == before:
             break
     return counts
 
 
 @db.retry_writes
-def _find_due(ctx: Context) -> Sequence[sa.Row[Any]]:
+def _find_due(ctx: Context, owner: str) -> Sequence[int]:
     with db.read_once(ctx) as session:
-        return session.execute(_DUE).all()
+        return session.execute(_DUE, {"of_owner": owner}).scalars().all()
 
 
 def _make_call(
-    ctx: Context, driver: ComputeDriver, owner: str, row: sa.Row[Any], patience_seconds: int,
+    ctx: Context, driver: ComputeDriver, owner: str, id_: int, patience_seconds: int,
     counts: CallCounts,
 ) -> None:
-    attempt = {"of_id": row.id, "of_owner": owner, "of_attempt": row.attempt + 1}
     began = time.monotonic()
-    arguments = _dequeue(ctx, row, owner)
-    # If this worker was stopped in between, another one may own the row as well.
-    if arguments is None or time.monotonic() - began > _DEADLINE_SECONDS / 2:
+    row = _dequeue(ctx, id_, owner)
+    if row is None:
         return
+    counts.taken += 1
+    # If this worker was stopped in between, another one may own the row as well.
+    if time.monotonic() - began > _DEADLINE_SECONDS / 2:
+        return
+    attempt = {"of_id": row.id, "of_owner": owner, "of_attempt": row.attempt + 1}
     try:
-        result = _call_driver(driver, row.call, arguments)
+        result = _call_driver(driver, row.call, json.loads(row.arguments))
         if row.call == compute_calls.JOINING and result:
             _join_aggregate(ctx, row.host_id, result)
     except Exception as error:  # noqa: BLE001 (a call that fails must not delay others)
@@ -315,7 +374,17 @@ def _call_driver(driver: ComputeDriver, name: str, arguments: Mapping[str, Any])
         return None
     if name not in compute_calls.KNOWN:
         raise ComputeRefused(f"This release knows no call {name}.")
-    return getattr(driver, name)(**arguments)
+    method = getattr(driver, name)
+    if compute_calls.DUE_AT in arguments and not _takes(method, compute_calls.DUE_AT):
+        arguments = {key: value for key, value in arguments.items()
+                     if key != compute_calls.DUE_AT}
+    return check_result(name, method(**arguments))
+
+
+def _takes(method: Callable[..., object], argument: str) -> bool:
+    parameters = inspect.signature(method).parameters
+    return argument in parameters or any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 @db.retry_writes
@@ -333,21 +402,24 @@ def _join_aggregate(ctx: Context, host_id: int, aggregate: str) -> None:
 
 
 @db.retry_writes
-def _dequeue(ctx: Context, row: sa.Row[Any], owner: str) -> dict[str, Any] | None:
-    """Dequeue a row, return the arguments of its call; None: another worker was first."""
+def _dequeue(ctx: Context, id_: int, owner: str) -> sa.Row[Any] | None:
+    """Dequeue a row, return it as it was before; None: it is not due any more.
+
+    It is read here, not by the query that found it: SQLite gives the id of the last row to the
+    next one once that is gone, so the id may be that of another call by now, and not its turn.
+    """
     with db.write(ctx) as session:
-        if row.call in _SAME_AGGREGATE and not _lock_aggregate(session, row):
+        row = session.execute(_READ_DUE, {"of_id": id_, "of_owner": owner}).one_or_none()
+        if row is None or (
+                row.call in _SAME_AGGREGATE and not _lock_aggregate(session, row, owner)):
             return None
         result = session.execute(
-            _DEQUEUE, {"of_id": row.id, "of_attempt": row.attempt, "new_owner": owner})
-        if result.rowcount != 1:
-            return None
-        arguments: dict[str, Any] = json.loads(row.arguments)
-        return arguments
+            _DEQUEUE, {"of_id": id_, "of_attempt": row.attempt, "of_owner": owner})
+        return row if result.rowcount == 1 else None
 
 
-def _lock_aggregate(session: Session, row: sa.Row[Any]) -> bool:
-    """Lock an aggregate until the commit; False: a call that changes its hosts is being made.
+def _lock_aggregate(session: Session, row: sa.Row[Any], owner: str) -> bool:
+    """Lock an aggregate until the commit; False: another worker changes its hosts.
 
     The lock is that of the aggregate's first row: ids only rise, so all workers see the same one.
     """
@@ -356,14 +428,14 @@ def _lock_aggregate(session: Session, row: sa.Row[Any]) -> bool:
     first_id = session.execute(first, of_subject).scalar()
     if session.execute(_LOCK, {"of_id": first_id, "now": utcnow()}).rowcount != 1:
         return False
-    return session.execute(others, {**of_subject, "but_id": row.id}).first() is None
+    return session.execute(others, {**of_subject, "of_owner": owner}).first() is None
 
 
 @db.retry_writes
 def _complete(ctx: Context, attempt: Mapping[str, Any], row: sa.Row[Any], result: Any) -> bool:
     """Delete a row and store its call's result; False: another worker owns the row by now."""
     if row.call in _INTEGER_RESULTS:
-        result = int(result) if result is not None and result.isdecimal() else None
+        result = _parse_integer(result)
     try:
         with db.write(ctx) as session:
             statements = _STORE_RESULT.get(row.call, ())
@@ -376,6 +448,12 @@ def _complete(ctx: Context, attempt: Mapping[str, Any], row: sa.Row[Any], result
     except _NotOwner:
         return False
     return True
+
+
+def _parse_integer(id_: str | None) -> int | None:
+    """Return the number that an id is; None if it is none, or one that no column holds."""
+    number = int(id_) if id_ is not None and id_.isdecimal() else None
+    return None if number is None or number > _LARGEST_INTEGER else number
 
 
 @db.retry_writes
@@ -402,20 +480,21 @@ def _record_failure(
     is_transient = isinstance(error, errors.Unavailable)
     first, longest = (1, _LONGEST_PAUSE_SECONDS) if is_transient else (
         _FIRST_REFUSED_PAUSE_SECONDS, _LONGEST_REFUSED_PAUSE_SECONDS)
+    problem = texts.make_storable(f"{type(error).__name__}: {error}", LONGEST_PROBLEM)
     if _reschedule(ctx, attempt, _RESCHEDULE,
                    delete_if_expired=row.call not in compute_calls.UNDOING,
                    pause=min(first * 2 ** min(row.attempt, 10), longest),
-                   new_problem=f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]):
+                   new_problem=problem):
         LOG.info("%s %s failed, and comes too late to be made again: %s",
-                 row.call, row.arguments, error)
+                 row.call, row.arguments, problem)
     elif is_transient:
         # Only the first time is worth a warning.
         LOG.log(logging.INFO if row.attempt else logging.WARNING,
                 "%s %s did not come through and is made again: %s",
-                row.call, row.arguments, error)
+                row.call, row.arguments, problem)
     else:
         LOG.warning("%s %s was refused; it is made again, but somebody has to see to it: %s",
-                    row.call, row.arguments, error,
+                    row.call, row.arguments, problem,
                     exc_info=None if isinstance(error, errors.Error) else error)
 
 

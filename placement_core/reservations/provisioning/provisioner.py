@@ -7,6 +7,7 @@ Source: design §6, requirement R4.
 
 from __future__ import annotations
 
+import datetime
 import logging
 from collections.abc import Collection, Iterable, Sequence
 
@@ -33,7 +34,7 @@ _hosts, _allocations, _providers, _consumers, _projects = (
     placement_tables.consumers, placement_tables.projects)
 
 _POOL_HOSTS = sa.select(
-    _hosts.c.id, _hosts.c.name, _hosts.c.provider_id, _hosts.c.reservation_provider_id,
+    _hosts.c.id, _hosts.c.name, _hosts.c.provider_id,
 ).where(_hosts.c.id.in_(sa.bindparam("ids", expanding=True))).order_by(_hosts.c.id)
 _IN_TREES = _providers.c.root_provider_id.in_(sa.bindparam("roots", expanding=True))
 _TREES = sa.select(_providers.c.id).where(_IN_TREES)
@@ -71,17 +72,20 @@ class Provisioner:
 
     def add_host(self, ctx: Context, host: Host) -> None:
         """Apply that a host enters the freepool."""
-        if self._in_aggregate:
+        if self._acts:
             with db.write(ctx) as session:
-                outbox.put(session, f"host:{host.id}", None,
-                           compute_calls.add_to_freepool(host.id, host.name))
+                outbox.adopt_calls(session, host.id, host.name)
+                if self._in_aggregate:
+                    outbox.put(session, f"host:{host.id}", None,
+                               compute_calls.add_to_freepool(host.id, host.name))
 
     def remove_host(self, ctx: Context, host: Host) -> None:
         """Apply that a host leaves the freepool."""
         # Also where the design is another now: the compute service may still have a freepool.
         if self._acts:
             with db.write(ctx) as session:
-                outbox.cancel(session, f"host:{host.id}")
+                # Also those that the compute service refuses because the host is gone there.
+                outbox.cancel_in_freepool(session, host.id)
                 outbox.put(session, f"host:{host.id}", None,
                            compute_calls.remove_from_freepool(host.id, host.name))
 
@@ -102,7 +106,7 @@ class Provisioner:
         """
         with db.write(ctx) as session:
             if reservation.status == R_ACTIVE:
-                self._update_active(session, lease, reservation, before, after)
+                self._update_active(ctx, session, lease, reservation, before, after)
             elif self._acts:
                 outbox.cancel(session, reservation.id)
                 outbox.put(session, reservation.id, lease.id,
@@ -113,27 +117,31 @@ class Provisioner:
     ) -> None:
         """Apply that a reservation comes into force."""
         with db.write(ctx) as session:
-            if self._acts and reservation.resource_type == INSTANCE:
-                # It may have been created under another design.
+            if self._acts:
+                # It may have been created under another design, or without a compute service.
                 outbox.put(session, reservation.id, lease.id,
                            self._creation_calls(lease, reservation))
             self._assign_hosts(
-                session, lease, reservation, shares, _read_pool_hosts(session, shares),
+                ctx, session, lease, reservation, shares, _read_pool_hosts(session, shares),
                 in_aggregate=self._in_aggregate)
             if self._acts and reservation.resource_type == INSTANCE:
                 outbox.put(session, reservation.id, lease.id,
                            compute_calls.grant_slots(reservation.id, lease.project_id))
 
     def prepare_end(
-        self, ctx: Context, lease: Lease, reservation: Reservation, shares: Sequence[Share]
+        self, ctx: Context, lease: Lease, reservation: Reservation, shares: Sequence[Share],
+        due_at: datetime.datetime | None = None,
     ) -> None:
-        """Apply that a reservation will end soon."""
-        if (self._acts and reservation.resource_type == HOST
-                and reservation.fields["before_end"] == "snapshot"):
+        """Apply that a reservation will end soon: images are made, if its fields say so.
+
+        :param due_at: when this was due; another time if the end was put off since the last one.
+        """
+        if (self._acts and _are_whole(shares)
+                and reservation.fields.get("before_end") == "snapshot"):
             with db.write(ctx) as session:
                 hosts = _read_pool_hosts(session, shares)
                 outbox.put(session, reservation.id, lease.id,
-                           compute_calls.snapshot_hosts(reservation.id, hosts))
+                           compute_calls.snapshot_hosts(reservation.id, hosts, due_at))
 
     def end(
         self, ctx: Context, lease: Lease, reservation: Reservation, shares: Sequence[Share], *,
@@ -146,19 +154,22 @@ class Provisioner:
         """
         with db.write(ctx) as session:
             hosts = _read_pool_hosts(session, shares) if was_in_force else []
+            whole = hosts if _are_whole(shares) else []
             if was_in_force and reservation.resource_type == INSTANCE:
                 # Also if it began under another design.
                 self._end_slots(ctx, session, reservation, hosts)
-            elif hosts and reservation.resource_type == HOST:
-                self._end_hosts(ctx, session, lease, reservation, hosts)
+            elif whole:
+                self._end_hosts(ctx, session, lease, reservation, whole)
             else:
                 _lock_roots(session, hosts)
             if self._acts:
                 outbox.cancel_but_images(session, reservation.id, self._patience_seconds)
                 outbox.put(session, reservation.id, lease.id, self._end_calls(
-                    lease, reservation, hosts, was_in_force=was_in_force))
+                    lease, reservation,
+                    hosts if reservation.resource_type == INSTANCE else whole,
+                    was_in_force=was_in_force))
 
-    # By resource type ------------------------------------------------------------
+    # By resource type, and by what shares are ------------------------------------
 
     def _creation_calls(
         self, lease: Lease, reservation: Reservation
@@ -173,7 +184,7 @@ class Provisioner:
         return []
 
     def _assign_hosts(
-        self, session: Session, lease: Lease, reservation: Reservation,
+        self, ctx: Context, session: Session, lease: Lease, reservation: Reservation,
         shares: Sequence[Share], hosts: Sequence[PoolHost], *, in_aggregate: bool,
         has_inventories: bool = True,
     ) -> None:
@@ -185,24 +196,31 @@ class Provisioner:
         id_ = reservation.id
         if reservation.resource_type == INSTANCE and has_inventories and hosts:
             counts = {share.host_id: share.slots for share in shares}
-            slots.put(session, id_, {host: counts[host.id] for host in hosts})
+            slots.put(ctx, session, id_, {host: counts[host.id] for host in hosts})
         else:
             _lock_roots(session, hosts)
         if in_aggregate and reservation.resource_type == INSTANCE:
             outbox.put(session, id_, lease.id, compute_calls.add_hosts(id_, hosts))
-        elif self._acts and reservation.resource_type == HOST:
+        elif self._acts and _are_whole(shares):
+            if reservation.resource_type != HOST:
+                # Only this type says at its creation that it will have whole hosts.
+                outbox.put(session, id_, lease.id,
+                           compute_calls.put_host_aggregate(id_, lease.project_id))
             outbox.put(session, id_, lease.id, compute_calls.assign_hosts(
                 id_, hosts, freepool=self._in_aggregate))
 
     def _update_active(
-        self, session: Session, lease: Lease, reservation: Reservation,
+        self, ctx: Context, session: Session, lease: Lease, reservation: Reservation,
         before: Sequence[Share], after: Sequence[Share],
     ) -> None:
         """Apply new shares to a reservation in force: first what it gets, then what it loses."""
         slots_before, slots_after = (
-            {share.host_id: share.slots for share in shares} for shares in (before, after))
-        changed = [share for share in after if slots_before.get(share.host_id) != share.slots]
-        removed = [share for share in before if share.host_id not in slots_after]
+            {(share.host_id, share.whole): share.slots for share in shares}
+            for shares in (before, after))
+        changed = [share for share in after
+                   if slots_before.get((share.host_id, share.whole)) != share.slots]
+        removed = [share for share in before
+                   if (share.host_id, share.whole) not in slots_after]
         id_ = reservation.id
         # If it began under another design, its users still have the flavor of that one.
         in_aggregate = self._in_aggregate or (
@@ -212,7 +230,7 @@ class Provisioner:
                        compute_calls.put_slot_aggregate(
                            id_, lease.project_id if self._in_aggregate else None))
         self._assign_hosts(
-            session, lease, reservation, changed, _read_pool_hosts(session, changed),
+            ctx, session, lease, reservation, changed, _read_pool_hosts(session, changed),
             in_aggregate=in_aggregate,
             has_inventories=not before or slots.exist(session, id_))
         hosts = _read_pool_hosts(session, removed)
@@ -220,20 +238,16 @@ class Provisioner:
             slots.withdraw(session, id_, hosts)
         else:
             _lock_roots(session, hosts)
-        if in_aggregate and reservation.resource_type == INSTANCE:
-            self._release_hosts(session, lease, id_, hosts, compute_calls.remove_hosts(id_, hosts))
-        elif self._acts and reservation.resource_type == HOST:
-            self._release_hosts(session, lease, id_, hosts, compute_calls.release_hosts(
-                id_, hosts, freepool=self._in_aggregate))
-
-    @staticmethod
-    def _release_hosts(
-        session: Session, lease: Lease, id_: str, hosts: Sequence[PoolHost],
-        calls: Iterable[compute_calls.ComputeCall],
-    ) -> None:
-        if hosts:
-            outbox.cancel(session, id_, [host.id for host in hosts])
-            outbox.put(session, id_, lease.id, calls)
+        whole = hosts if _are_whole(removed) else []
+        if self._in_aggregate:
+            for host in whole:
+                # Not a call about the reservation, whose end discards those.
+                outbox.put(session, f"host:{host.id}", None,
+                           compute_calls.add_to_freepool(host.id, host.name))
+        leaving = hosts if reservation.resource_type == INSTANCE and in_aggregate else whole
+        if leaving and self._acts:
+            outbox.cancel(session, id_, [host.id for host in leaving])
+            outbox.put(session, id_, lease.id, compute_calls.remove_hosts(id_, leaving))
 
     def _end_calls(
         self, lease: Lease, reservation: Reservation, hosts: Sequence[PoolHost], *,
@@ -241,8 +255,9 @@ class Provisioner:
     ) -> list[compute_calls.ComputeCall]:
         if reservation.resource_type == INSTANCE:
             return compute_calls.end_slots(
-                reservation.id, lease.project_id, was_in_force=was_in_force)
-        if reservation.resource_type == HOST:
+                reservation.id, lease.project_id, hosts, was_in_force=was_in_force)
+        if reservation.resource_type == HOST or was_in_force:
+            # Whatever the other types have now, they may have had whole hosts.
             return compute_calls.end_hosts(reservation.id, hosts, freepool=self._in_aggregate)
         return []
 
@@ -292,6 +307,11 @@ class Provisioner:
                 reservation.id, names)
 
 
+def _are_whole(shares: Iterable[Share]) -> bool:
+    """Return whether shares are of whole hosts; all shares of a reservation are of one kind."""
+    return any(share.whole for share in shares)
+
+
 def _lock_roots(session: Session, hosts: Iterable[PoolHost]) -> None:
     """Lock the roots of hosts: each claim on them comes before this transaction, or after it."""
     locks.lock_providers(session, {host.root_id: 0 for host in hosts})
@@ -309,5 +329,4 @@ def _read_pool_hosts(session: Session, shares: Sequence[Share]) -> list[PoolHost
     if not shares:
         return []
     rows = session.execute(_POOL_HOSTS, {"ids": sorted(share.host_id for share in shares)})
-    return [PoolHost(row.id, row.name, row.provider_id, row.reservation_provider_id)
-            for row in rows]
+    return [PoolHost(row.id, row.name, row.provider_id) for row in rows]

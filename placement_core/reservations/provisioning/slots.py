@@ -1,9 +1,9 @@
 """Slots in placement: a resource class for each instance reservation, while it is in force.
 
-Each host of the freepool has a child provider for them, which stays. A reservation in force has
-an inventory of its class there, whose total is the number of its slots on the host. Where
-allocations outlive their reservation, or its host was replaced, the inventory stays as long as
-they do, with no capacity ("closed"): nobody can claim of it any more. ``tidy`` then removes it.
+Each host of the freepool has a child provider for them (``slot_providers``). A reservation in
+force has an inventory of its class there, whose total is the number of its slots on the host.
+Where allocations outlive their reservation, or its host was replaced, the inventory stays as long
+as they do, with no capacity ("closed"): nobody can claim of it any more. ``tidy`` then removes it.
 
 Locks: those of ``placement.locks``: providers, then classes.
 Source: requirement R4, spec blazar §4 (``CUSTOM_RESERVATION_…``).
@@ -29,6 +29,7 @@ from placement_core.placement import (
 from placement_core.placement.allocations import reserved_trees
 from placement_core.placement.records import InventoryValues
 from placement_core.reservations import tables
+from placement_core.reservations.provisioning import slot_providers
 from placement_core.reservations.records import R_DELETED, PoolHost
 
 #: How many ids one statement has at most.
@@ -59,8 +60,11 @@ _UNUSED_NAMES = sa.select(_classes.c.name).where(_is_slots, ~_is_used)
 _ENDED = sa.select(_reservations.c.id).where(
     _reservations.c.id.in_(sa.bindparam("ids", expanding=True)),
     _reservations.c.status == R_DELETED)
+_PRESENT = sa.select(_reservations.c.id).where(
+    _reservations.c.id == sa.bindparam("of_reservation"), _reservations.c.status != R_DELETED)
 _CLOSED = (
-    sa.select(_inventories.c.resource_provider_id, _inventories.c.resource_class_id)
+    sa.select(_inventories.c.resource_provider_id, _inventories.c.resource_class_id,
+              _classes.c.name)
     .join(_hosts, _hosts.c.reservation_provider_id == _inventories.c.resource_provider_id)
     .join(_classes, _classes.c.id == _inventories.c.resource_class_id)
     .where(_is_slots, _inventories.c.capacity == 0,
@@ -74,12 +78,21 @@ def resource_class(reservation_id: str) -> str:
     return reserved_trees.PASSES + reservation_id.upper().replace("-", "_")
 
 
-def put(session: Session, reservation_id: str, slots: Mapping[PoolHost, int]) -> None:
-    """Write the slots of a reservation on hosts; those on other hosts stay as they are."""
-    _lock(session, slots, (host.child_id for host in slots))
+def put(
+    ctx: Context, session: Session, reservation_id: str, slots: Mapping[PoolHost, int]
+) -> None:
+    """Write the slots of a reservation on hosts; those on other hosts stay as they are.
+
+    :raises DuplicateProvider: a host's provider of slots was deleted, and cannot be made anew.
+    """
+    children = slot_providers.find(session, slots)
+    _lock(session, slots, children.values())
+    for host in slots:
+        if host.id not in children:
+            children[host.id] = slot_providers.replace(ctx, session, host)
     class_id, is_new = resource_classes.find_or_insert(session, resource_class(reservation_id))
     inventories.put_class(session, class_id, {
-        host.child_id: InventoryValues(total=count, max_unit=1)
+        children[host.id]: InventoryValues(total=count, max_unit=1)
         for host, count in slots.items()}, is_new=is_new)
 
 
@@ -91,7 +104,7 @@ def exist(session: Session, reservation_id: str) -> bool:
 def withdraw(session: Session, reservation_id: str, hosts: Collection[PoolHost]) -> None:
     """Remove the slots of a reservation on some hosts; close those that are allocated."""
     class_id = _find_class(session, reservation_id)
-    children = [] if class_id is None else [host.child_id for host in hosts]
+    children = [] if class_id is None else list(slot_providers.find(session, hosts).values())
     _lock(session, hosts, children)
     if class_id is not None:
         _remove_or_close(session, class_id, children, _find_used_providers(session, class_id))
@@ -133,7 +146,7 @@ def tidy(ctx: Context) -> int:
     """
     closed = _find_closed(ctx)
     for row in closed:
-        _remove_closed(ctx, row.resource_provider_id, row.resource_class_id)
+        _remove_closed(ctx, row.resource_provider_id, row.resource_class_id, row.name)
     ended = _find_ended(ctx)
     for reservation_id in ended:
         _remove_unused(ctx, reservation_id)
@@ -148,12 +161,30 @@ def _find_closed(ctx: Context) -> Sequence[sa.Row[Any]]:
 
 
 @db.retry_writes
-def _remove_closed(ctx: Context, provider: int, class_id: int) -> None:
+def _remove_closed(ctx: Context, provider: int, class_id: int, name: str) -> None:
+    """Remove a closed inventory, and with the last one of a reservation that is over its class.
+
+    Later nobody could tell whose class it is: the history may have removed the lease by then.
+    """
     with db.write(ctx) as session:
         locks.lock_providers(session, {provider: 1})
-        if provider not in _find_used_providers(session, class_id):
-            # The statement skips an inventory that has capacity again by now.
-            session.execute(_REMOVE_CLOSED, {"of_class": class_id, "providers": [provider]})
+        used = _find_used_providers(session, class_id)
+        # The statement skips an inventory that has capacity again by now.
+        if provider in used or not session.execute(
+                _REMOVE_CLOSED, {"of_class": class_id, "providers": [provider]}).rowcount:
+            return
+        # Whoever removes another inventory of the class at this moment waits, and then sees this.
+        resource_classes.lock_classes(session, [class_id])
+        if (not used and not session.execute(_PROVIDERS, {"of_class": class_id}).first()
+                and _is_over(session, name)):
+            resource_classes.delete(ctx, name)
+
+
+def _is_over(session: Session, name: str) -> bool:
+    """Return whether a class is that of a reservation that has ended, or is unknown by now."""
+    reservation_id = _parse_reservation_id(name)
+    return reservation_id is not None and not session.execute(
+        _PRESENT, {"of_reservation": reservation_id}).first()
 
 
 @db.retry_writes

@@ -30,6 +30,9 @@ _leases, _reservations, _shares = (
 #: Bookings that ended longer ago are left out; no cleaning takes so long.
 _PAST_SECONDS = 8 * 86_400
 
+#: The index may be refreshed so much later than it was asked how far back it reaches.
+_REFRESH_SECONDS = 3600
+
 #: If more leases than this have changed, all bookings are read again.
 _MOST_CHANGES = 1000
 
@@ -97,6 +100,11 @@ class BookingIndex:
         :raises errors.Unavailable: the database does not answer.
         """
         return self._follower.present(ctx).value
+
+    @staticmethod
+    def reaches_back_to(second: int) -> bool:
+        """Say whether all bookings are present that end later, in seconds since the epoch."""
+        return second > time.time() - _PAST_SECONDS + _REFRESH_SECONDS
 
 
 @db.retry_writes

@@ -89,7 +89,9 @@ def _read_unclean(
 ) -> Sequence[sa.Row[Any]]:
     if at_second is None:
         return session.execute(_UNCLEAN_NOW, {"cleaning_seconds": cleaning_seconds}).all()
-    ended_after = datetime.datetime.fromtimestamp(at_second - cleaning_seconds, datetime.UTC)
+    # Nothing ended before the epoch, and no date is before the year 1.
+    ended_after = datetime.datetime.fromtimestamp(
+        max(0, at_second - cleaning_seconds), datetime.UTC)
     return session.execute(
         _UNCLEAN_AT, {"ended_after": ended_after.replace(tzinfo=None)}).all()
 

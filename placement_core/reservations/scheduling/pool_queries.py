@@ -107,13 +107,20 @@ def read(
         read.
     :param without: ids of reservations whose bookings are left out.
     """
-    period = {"since": window.start - cleaning_seconds, "until": window.end + cleaning_seconds}
+    period = _find_period(window, cleaning_seconds)
     rows: Sequence[Any] = session.execute(
         *_excluding(_BOOKINGS, period, without)).all()
+    occupied, overdue = _find_occupied(session, requests, window, cleaning_seconds)
     return Pool(_read_hosts(session, requests), Bookings.of(rows),
                 _read_amounts(session, requests, period, without),
-                cleaning_seconds=cleaning_seconds,
-                occupied=_occupied(session, requests, window, cleaning_seconds))
+                cleaning_seconds=cleaning_seconds, occupied=occupied, overdue=overdue)
+
+
+def read_bookings(session: Session, window: Window, *, cleaning_seconds: int) -> Bookings:
+    """Return what is booked of hosts during a window, which may be past."""
+    every, _ = _BOOKINGS
+    rows: Sequence[Any] = session.execute(every, _find_period(window, cleaning_seconds)).all()
+    return Bookings.of(rows)
 
 
 def read_future(
@@ -138,17 +145,26 @@ def read_future(
                 cleaning_seconds=cleaning_seconds)
 
 
-def _occupied(
+def _find_period(window: Window, cleaning_seconds: int) -> dict[str, int]:
+    """Return the parameters of statements that read what is booked during a window."""
+    return {"since": window.start - cleaning_seconds, "until": window.end + cleaning_seconds}
+
+
+def _find_occupied(
     session: Session, requests: Sequence[ReservationRequest], window: Window, cleaning_seconds: int
-) -> set[int]:
-    """Return the ids of the hosts that nobody can come to in a window."""
-    at_once = any(request.spec.started for request in requests)
-    if not requests or not (at_once or cleaning_seconds):
-        return set()
-    return {
-        host.host_id for host in occupancy.find(
-            session, cleaning_seconds=cleaning_seconds, at_second=window.start)
-        if (at_once if host.free_second is None else host.free_second > window.start)}
+) -> tuple[set[int], set[int]]:
+    """Return the ids of the hosts that nobody can come to in a window, and of those with a lease
+    that has not ended, for which a start waits.
+    """
+    if not requests:
+        return set(), set()
+    hosts = occupancy.find(session, cleaning_seconds=cleaning_seconds, at_second=window.start)
+    overdue = {host.host_id for host in hosts if host.free_second is None}
+    occupied = {host.host_id for host in hosts
+                if host.free_second is not None and host.free_second > window.start}
+    if any(request.spec.started for request in requests):
+        return occupied | overdue, set()
+    return occupied, overdue
 
 
 def mark_booked(session: Session, pool: Pool, shares: Iterable[Share]) -> None:

@@ -105,17 +105,20 @@ class Pool:
     :param cleaning_seconds: how long a booking occupies its host after its end.
     :param occupied: ids of hosts that accept no new shares, whatever their bookings: see
         ``occupancy``.
+    :param overdue: ids of hosts with a lease that should have ended: who gets one waits.
     """
 
     def __init__(
         self, hosts: Hosts, bookings: Bookings, amounts: Sequence[AmountBooking] = (), *,
         cleaning_seconds: int = 0, occupied: Collection[int] = (),
+        overdue: Collection[int] = (),
     ) -> None:
         is_occupied = np.isin(hosts.ids, np.fromiter(occupied, dtype=np.int64))
         self.occupied = int(np.count_nonzero(is_occupied))
         self.hosts = hosts if not self.occupied else dataclasses.replace(
             hosts, reservable=hosts.reservable & ~is_occupied)
         self.cleaning_seconds = cleaning_seconds
+        self._overdue = overdue
         self._amounts = amounts
         rows = self._find_rows(bookings.host_ids)
         in_pool = rows >= 0
@@ -129,13 +132,40 @@ class Pool:
         """Return the pool with these shares booked, too, from ``start`` to ``end``."""
         more = Pool(self.hosts, Bookings.of_shares((share, start, end) for share in shares),
                     cleaning_seconds=self.cleaning_seconds).timelines
-        pool = Pool(self.hosts, Bookings.of(()), self._amounts,
-                    cleaning_seconds=self.cleaning_seconds)
-        pool.occupied = self.occupied
-        pool.timelines = Timelines(len(self.hosts), *(
+        return self._derive(self.hosts, Timelines(len(self.hosts), *(
             np.concatenate(columns) for columns in (
                 (self.timelines.things, more.things), (self.timelines.starts, more.starts),
-                (self.timelines.ends, more.ends), (self.timelines.amounts, more.amounts))))
+                (self.timelines.ends, more.ends), (self.timelines.amounts, more.amounts)))))
+
+    def with_room_for(self, shares: Iterable[Share], start: int, end: int) -> Pool:
+        """Return the pool with room for slots where they are, whatever is booked there.
+
+        A host that has not enough for them counts as so much larger: it has no room for
+        anything else then.
+        """
+        needed = np.zeros_like(self.hosts.sizes)
+        slots = [share for share in shares if not share.whole]
+        rows = self.rows(share.host_id for share in slots)
+        for row, share in zip(rows.tolist(), slots, strict=True):
+            if row >= 0:
+                needed[row] += share.slots * np.array(share.size.amounts())
+        missing = np.maximum(needed - self.free(start, end).amounts, 0)
+        sizes = self.hosts.sizes + np.where(needed, missing, 0)
+        return self._derive(dataclasses.replace(self.hosts, sizes=sizes), self.timelines)
+
+    def without_overdue(self) -> Pool | None:
+        """Return the pool in which nobody comes to an overdue host; None: there is none."""
+        is_overdue = np.isin(self.hosts.ids, np.fromiter(self._overdue, dtype=np.int64))
+        if not is_overdue.any():
+            return None
+        return self._derive(dataclasses.replace(
+            self.hosts, reservable=self.hosts.reservable & ~is_overdue), self.timelines)
+
+    def _derive(self, hosts: Hosts, timelines: Timelines) -> Pool:
+        """Return a pool that differs in its hosts' columns, or in what is booked of them."""
+        pool = Pool(hosts, Bookings.of(()), self._amounts, cleaning_seconds=self.cleaning_seconds)
+        pool.occupied = self.occupied
+        pool.timelines = timelines
         return pool
 
     @functools.cached_property

@@ -68,7 +68,13 @@ _SET_AMOUNT = (
     sa.update(_amounts)
     .where(_amounts.c.reservation_id == sa.bindparam("of_reservation"),
            _amounts.c.what == sa.bindparam("of_what"))
-    .values(amount=sa.bindparam("new_amount")))
+    .values(amount=sa.bindparam("new_amount"), end_second=_END))
+_END_OTHER_AMOUNTS = (
+    sa.update(_amounts)
+    .where(_amounts.c.reservation_id == sa.bindparam("of_reservation"),
+           _amounts.c.what.not_in(sa.bindparam("of_whats", expanding=True)),
+           _amounts.c.end_second > _END)
+    .values(end_second=_END))
 
 
 def read_shares(session: Session, lease: Lease) -> dict[str, list[Share]]:
@@ -134,10 +140,15 @@ def extend(
                 session.execute(_DELETE_EMPTY, {
                     "of_reservation": reservation.id, "of_host": share.host_id,
                     "new_start": window.start})
+        if grant.amounts:
+            session.execute(_END_OTHER_AMOUNTS, {
+                "of_reservation": reservation.id, "of_whats": list(grant.amounts),
+                "end": window.start})
         added = {
             what: amount for what, amount in grant.amounts.items()
             if not session.execute(_SET_AMOUNT, {
-                "of_reservation": reservation.id, "of_what": what, "new_amount": amount}).rowcount}
+                "of_reservation": reservation.id, "of_what": what, "new_amount": amount,
+                "end": window.end}).rowcount}
         insert(session, [(reservation, Grant(amounts=added))], window)
     _insert_shares(session, new, window)
 

@@ -33,23 +33,38 @@ _FAILED = "It failed in the service that it was copied from."
 
 _NUMBERS = sa.select(_leases.c.number, _leases.c.name, _leases.c.project_id).where(
     lists.among_many(_leases.c.id, "ids"))
-_IDS = sa.select(_leases.c.id, _leases.c.deleted_at).order_by(_leases.c.number)
+_ROWS = sa.select(
+    _leases.c.id, _leases.c.deleted_at, _leases.c.version, _leases.c.copied_version,
+).order_by(_leases.c.number)
 _PRESENT_SHARES = (
     sa.select(_reservations.c.lease_id, _shares.c.reservation_id, _shares.c.computehost_id,
               _shares.c.slots, _shares.c.end_second)
     .join(_reservations, _reservations.c.id == _shares.c.reservation_id))
-#: Leases with whose events our managers have begun, or about which calls are pending.
+#: Leases with whose events our managers have begun, or about which calls are pending: all that is
+#: known of a lease that an earlier release copied.
 _TOUCHED = sa.select(_events.c.lease_id).where(sa.or_(
     _events.c.attempt > 0, _events.c.done_at.is_not(None))).distinct()
 _CALLED = sa.select(tables.outbox.c.lease_id).where(
     tables.outbox.c.lease_id.is_not(None)).distinct()
+_NEXT_VERSION = sa.case(
+    (_leases.c.version >= sa.bindparam("present_version"), _leases.c.version + 1),
+    else_=sa.bindparam("present_version"))
+#: A lock of ours is no change: a lease that was as its copy is so still. MySQL assigns in this
+#: order: the version is compared before it is set.
+_LOCK = (
+    sa.update(_leases).where(_leases.c.id == sa.bindparam("of_lease"))
+    .ordered_values(
+        (_leases.c.copied_version, sa.case(
+            (_leases.c.copied_version == _leases.c.version, _NEXT_VERSION),
+            else_=_leases.c.copied_version)),
+        (_leases.c.version, _NEXT_VERSION), (_leases.c.updated_at, _leases.c.updated_at)))
 _UPDATE = (
     sa.update(_leases).where(_leases.c.id == sa.bindparam("of_lease"))
     .values({
         **{name: sa.bindparam(f"new_{name}") for name in (
             "name", "user_id", "project_id", "start_at", "end_at", "status", "degraded",
             "trust_id", "ended_at", "created_at", "updated_at")},
-        "version": _leases.c.version + 1}))
+        "copied_version": _leases.c.version}))
 _MARK_BOOKED = sa.update(tables.computehosts).values(promised=True).where(
     lists.among_many(tables.computehosts.c.id, "ids"), sa.not_(tables.computehosts.c.promised))
 _RESERVATION_IDS = sa.select(_reservations.c.id).where(
@@ -81,7 +96,8 @@ class StoredLease:
 
     :ivar slots: {reservation id: {host id: slots}}, of the shares that end with the lease.
     :ivar deleted: it is kept for the history only.
-    :ivar changed: our managers have begun to execute its events, or somebody changed it here.
+    :ivar changed: it was copied, and somebody changed it here since, or our managers have begun to
+        execute its events.
     """
 
     lease: Lease
@@ -95,7 +111,7 @@ def read_all(session: Session, ids: Sequence[str] | None = None) -> list[StoredL
 
     :param ids: only these.
     """
-    rows = session.execute(_IDS).all()
+    rows = session.execute(_ROWS).all()
     if ids is not None:
         rows = [row for row in rows if row.id in ids]
     touched = {*session.execute(_TOUCHED).scalars(), *session.execute(_CALLED).scalars()}
@@ -104,11 +120,13 @@ def read_all(session: Session, ids: Sequence[str] | None = None) -> list[StoredL
         _reservations.c.lease_id.in_(list(ids)))
     for row in session.execute(statement):
         shares[row.lease_id].append(row)
-    deleted = {row.id: row.deleted_at is not None for row in rows}
     return [
-        StoredLease(lease, _sum_slots(lease, shares[lease.id]), deleted[lease.id],
-                    lease.id in touched)
-        for lease in lease_rows.read(session, [row.id for row in rows])]
+        StoredLease(
+            lease, _sum_slots(lease, shares[lease.id]), row.deleted_at is not None,
+            row.id in touched if row.copied_version is None
+            else row.version != row.copied_version)
+        for row, lease in zip(
+            rows, lease_rows.read(session, [row.id for row in rows]), strict=True)]
 
 
 def _sum_slots(lease: Lease, rows: Sequence[Any]) -> dict[str, dict[int, int]]:
@@ -122,14 +140,23 @@ def _sum_slots(lease: Lease, rows: Sequence[Any]) -> dict[str, dict[int, int]]:
 
 def insert(session: Session, copies: Sequence[CopiedLease]) -> None:
     """Insert leases that are not here, with all that belongs to them."""
+    # Not the version that they had if they were here before: workers know that one.
+    version = lease_rows.first_version(_now())
     inserts.insert_many(session, _leases, [
-        {"id": copy.lease.id, "version": 1, **_build_columns(copy.lease)} for copy in copies])
+        {"id": copy.lease.id, "version": version, "copied_version": version,
+         **_build_columns(copy.lease)} for copy in copies])
     _insert_belongings(session, copies)
     _record_changes(session, copies)
 
 
+def lock(session: Session, lease_id: str) -> None:
+    """Lock the row of a lease until the commit, and give it its next version."""
+    session.execute(_LOCK, {
+        "of_lease": lease_id, "present_version": lease_rows.first_version(_now())})
+
+
 def replace(session: Session, copy: CopiedLease) -> None:
-    """Replace a lease that is here by another state of it; the caller holds its row."""
+    """Replace a lease that is here by another state of it; the caller has locked its row."""
     _delete_belongings(session, [copy.lease.id])
     session.execute(_UPDATE, {
         "of_lease": copy.lease.id,
@@ -139,7 +166,7 @@ def replace(session: Session, copy: CopiedLease) -> None:
 
 
 def remove(session: Session, lease_id: str) -> None:
-    """Remove a lease as if it had never been here; the caller holds its row."""
+    """Remove a lease as if it had never been here; the caller has locked its row."""
     for row in session.execute(_NUMBERS, {"ids": [lease_id]}):
         session.record_change(
             kinds.LEASE, row.number, uuid=lease_id, name=row.name, project=row.project_id)
@@ -223,6 +250,10 @@ def _insert_shares(session: Session, copies: Sequence[CopiedLease]) -> None:
     if rows:
         inserts.insert_many(session, _shares, rows)
         session.execute(_MARK_BOOKED, {"ids": sorted({row["computehost_id"] for row in rows})})
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
 
 
 def _naive(at: datetime.datetime | None) -> datetime.datetime | None:

@@ -3,8 +3,10 @@
 The fields of ``virtual:instance`` and ``physical:host`` have tables (requirement R7),
 those of other plugins are JSON. Up to a thousand leases are read with two statements.
 
-``leases.version`` is incremented with every change of a lease: of its row, its reservations,
-their fields or its events. Two reads that return the same version return the same lease.
+``leases.version`` rises with every change of a lease: of its row, its reservations, their
+fields or its events. Two reads that return the same version return the same lease, also if the
+database was restored in between: a version is the second of the change, or one more than the one
+before if that is later, so a change that was lost and one some seconds after it differ.
 """
 
 from __future__ import annotations
@@ -101,14 +103,20 @@ _BY_ID = (
 _BY_IDS = (
     _with_reservations().where(lists.among(_leases.c.id, "ids")),
     sa.select(*_OF_EVENTS).where(lists.among(_events.c.lease_id, "ids")))
+#: The second since the epoch that versions count from, so that they fit in the column until 2088.
+_VERSIONS_SINCE = 1_577_836_800
+#: The version of a lease that changes now.
+NEXT_VERSION: sa.ColumnElement[int] = sa.case(
+    (_leases.c.version >= clock.second() - _VERSIONS_SINCE, _leases.c.version + 1),
+    else_=clock.second() - _VERSIONS_SINCE)
 _LOCK = (
     sa.update(_leases)
     .where(_leases.c.id == sa.bindparam("lease_id"), EXISTING)
     # Otherwise the default of updated_at would be set, even if nothing changes.
-    .values(version=_leases.c.version + 1, updated_at=_leases.c.updated_at))
+    .values(version=NEXT_VERSION, updated_at=_leases.c.updated_at))
 _LOCK_ALL = (
     sa.update(_leases).where(lists.among(_leases.c.id, "ids"))
-    .values(version=_leases.c.version + 1, updated_at=_leases.c.updated_at))
+    .values(version=NEXT_VERSION, updated_at=_leases.c.updated_at))
 
 #: From this number of leases on, the garbage collector is switched off while they are built: it
 #: would take longer than building them.
@@ -155,7 +163,7 @@ def read(session: Session, ids: Sequence[str]) -> list[Lease]:
 
 
 def lock(session: Session, lease_id: str) -> bool:
-    """Lock the row of a lease until the commit, and increment its version.
+    """Lock the row of a lease until the commit, and give it its next version.
 
     :returns: False: there is none of that id.
     """
@@ -266,7 +274,8 @@ def insert(session: Session, lease: Lease) -> Lease:
         "id": lease.id, "name": lease.name, "user_id": lease.user_id,
         "project_id": lease.project_id, "start_at": naive(lease.start_at),
         "end_at": naive(lease.end_at), "status": lease.status, "degraded": lease.degraded,
-        "trust_id": lease.trust_id, "version": 1, "created_at": at})
+        "trust_id": lease.trust_id, "version": first_version(lease.created_at),
+        "created_at": at})
     inserts.insert_many(session, _reservations, [
         {"id": reservation.id, "lease_id": lease.id, "position": position,
          "resource_type": reservation.resource_type, "resource_id": reservation.resource_id,
@@ -286,6 +295,11 @@ def insert(session: Session, lease: Lease) -> Lease:
     key = result.inserted_primary_key
     assert key is not None  # of one row
     return dataclasses.replace(lease, number=key[0])
+
+
+def first_version(at: datetime.datetime) -> int:
+    """Return the version of a lease that is inserted at a time."""
+    return int(at.timestamp()) - _VERSIONS_SINCE
 
 
 def has_table(resource_type: str) -> bool:

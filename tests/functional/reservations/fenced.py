@@ -47,17 +47,17 @@ def register(ctx: Context, root: Provider, below: Provider) -> None:
             name=root.name, provider_id=root.id, provider_uuid=root.uuid,
             reservation_provider_id=below.id, vcpus=16, memory_mb=32768, disk_gb=100,
             reservable=True, promised=False))
-        reserved_trees.mark(session, root.id)
+        reserved_trees.mark(session, root.id, below.id)
 
 
 @db.retry_writes
 def remove(ctx: Context, root: Provider) -> None:
     """Let a host out of the freepool."""
     with db.write(ctx) as session:
-        _hold(session, root)
+        tree = _hold(session, root)
         session.execute(sa.delete(tables.computehosts).where(
             tables.computehosts.c.provider_id == root.id))
-        reserved_trees.unmark(session, root.id)
+        reserved_trees.unmark(session, root.id, *tree)
 
 
 def _hold(session: db.Session, root: Provider) -> list[int]:

@@ -62,7 +62,7 @@ class NotedProvisioner(Provisioner):
     def start(self, ctx, lease, reservation, shares):
         self.asked.append(("started", reservation.id, [each.host_id for each in shares]))
 
-    def prepare_end(self, ctx, lease, reservation, shares):
+    def prepare_end(self, ctx, lease, reservation, shares, due_at):
         self.asked.append(("before_end", reservation.id, [each.host_id for each in shares]))
 
     def end(self, ctx, lease, reservation, shares, *, was_in_force):
@@ -82,12 +82,12 @@ class NotedRules(LeaseRules):
         self.asked = []
         self.refuses = {}
 
-    def prepare(self, ctx, asked, before=None, *, plan):
+    def prepare(self, ctx, asked, before=None, *, question):
         assert ctx.session is None
         self._judge("prepare", asked)
         return self
 
-    def decide(self, ctx, window, shares):
+    def decide(self, ctx, window, shares, *, in_force=False):
         assert ctx.session is not None
         self._judge("decide", (window, shares))
 

@@ -3,7 +3,7 @@
 import fixtures
 import sqlalchemy as sa
 
-from placement_core.db import clock
+from placement_core.db import clock, transactions
 from placement_core.reservations import tables
 from placement_core.reservations.provisioning import outbox
 from placement_core.testing.fakes import MemoryCompute
@@ -12,6 +12,21 @@ from tests.functional.reservations.provisioner_cases import ProvisionerTestCase
 
 class Killed(BaseException):
     """A worker dies at this moment."""
+
+
+class LostCommit(fixtures.Fixture):
+    """The next COMMIT is made, and its answer is lost."""
+
+    def _setUp(self):
+        commit = transactions._commit
+
+        def lose(*arguments):
+            transactions._commit = commit
+            commit(*arguments)
+            return sa.exc.OperationalError("COMMIT", {}, ConnectionResetError())
+
+        self.useFixture(fixtures.MonkeyPatch(f"{transactions.__name__}._commit", lose))
+
 
 class OutboxTestCase(ProvisionerTestCase):
     """A test with a compute service in memory."""
@@ -27,9 +42,10 @@ class OutboxTestCase(ProvisionerTestCase):
         self.compute.freepool = {"one", "two"}
         self.compute.calls.clear()
 
-    def work(self, owner="worker", most=100, patience_seconds=600):
+    def work(self, owner="worker", most=100, patience_seconds=600, driver=None):
         return outbox.make_calls(
-            self.context(), self.compute, owner, most, patience_seconds=patience_seconds)
+            self.context(), driver or self.compute, owner, most,
+            patience_seconds=patience_seconds)
 
     def pass_time(self, **values):
         """Let every pause and deadline be over."""

@@ -11,7 +11,12 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.changes import revisions
-from placement_core.placement import allocations, inventories, providers
+from placement_core.placement import (
+    allocations,
+    inventories,
+    providers,
+    tables as placement_tables,
+)
 from placement_core.placement.allocations import Gate
 from placement_core.placement.records import AllocationWrite, InventoryValues, Provider
 from placement_core.reservations import tables
@@ -151,6 +156,27 @@ class PoolTestCase(CellsTestCase):
 
     def out_of_service(self, host: Host) -> None:
         self.pool.change(self.context(), str(host.id), {}, reservable=False)
+
+    def child(self, host: Host) -> str | None:
+        """Return the uuid of the provider of a host's slots; None: there is none."""
+        rows, hosts = placement_tables.resource_providers, tables.computehosts
+        with db.read_once(self.ctx) as session:
+            return session.execute(
+                sa.select(rows.c.uuid)
+                .join(hosts, hosts.c.reservation_provider_id == rows.c.id)
+                .where(hosts.c.id == host.id)).scalar()
+
+    def unprotect_child(self, host: Host) -> None:
+        """Make the provider of a host's slots one of a version that did not protect it."""
+        pooled, hosts = placement_tables.pooled_trees, tables.computehosts
+        with db.write(self.ctx) as session:
+            session.execute(sa.delete(pooled).where(pooled.c.root_provider_id.in_(
+                sa.select(hosts.c.reservation_provider_id).where(hosts.c.id == host.id))))
+
+    def lose_child(self, host: Host) -> None:
+        """Delete the provider of a host's slots, as anybody could in such a version."""
+        self.unprotect_child(host)
+        providers.delete(self.context(), self.child(host))
 
     def count(self, table: sa.Table) -> int:
         with db.read_once(self.ctx) as session:

@@ -92,26 +92,34 @@ class ProvisionerTestCase(ClaimsTestCase):
                 "resource_type": resource_type, "resource_id": reservation.resource_id,
                 "status": reservation.status, "missing_resources": False,
                 "resources_changed": False})
-            session.execute(sa.insert(own[resource_type]), {
-                "id": reservation.resource_id, "reservation_id": reservation_id,
-                **reservation.fields})
+            if resource_type in own:
+                session.execute(sa.insert(own[resource_type]), {
+                    "id": reservation.resource_id, "reservation_id": reservation_id,
+                    **reservation.fields})
         return lease, reservation
 
     @staticmethod
-    def shares(slots: Mapping[World, int]) -> list[Share]:
-        return [Share(world.host.id, count, _SIZE) for world, count in slots.items()]
+    def shares(lease: records.Lease, slots: Mapping[World, int]) -> list[Share]:
+        """Return shares of hosts: slots of an instance reservation, whole hosts of others."""
+        is_whole = lease.reservations[0].resource_type != INSTANCE
+        return [Share(world.host.id, count, _SIZE, is_whole) for world, count in slots.items()]
 
     def make(self, lease: records.Lease) -> None:
         self._do("create", lease, records.R_PENDING)
 
     def start(self, lease: records.Lease, slots: Mapping[World, int]) -> None:
-        self._do("start", lease, records.R_ACTIVE, self.shares(slots))
+        self._do("start", lease, records.R_ACTIVE, self.shares(lease, slots))
+
+    def prepare_end(
+        self, lease: records.Lease, slots: Mapping[World, int], *due_at: datetime.datetime
+    ) -> None:
+        self._do("prepare_end", lease, records.R_ACTIVE, self.shares(lease, slots), *due_at)
 
     def end(
         self, lease: records.Lease, slots: Mapping[World, int] | None = None, *,
         was_in_force: bool = True,
     ) -> None:
-        self._do("end", lease, records.R_DELETED, self.shares(slots or {}),
+        self._do("end", lease, records.R_DELETED, self.shares(lease, slots or {}),
                  was_in_force=was_in_force)
 
     def change(
@@ -121,7 +129,8 @@ class ProvisionerTestCase(ClaimsTestCase):
         (reservation,) = lease.reservations
         changed = dataclasses.replace(lease, reservations=[dataclasses.replace(
             reservation, fields={**reservation.fields, **(fields or {})})])
-        self._do("change", changed, status, self.shares(before), self.shares(after))
+        self._do("change", changed, status, self.shares(lease, before),
+                 self.shares(lease, after))
 
     def _do(self, what: str, lease: records.Lease, status: str, *values: Any,
             **named: Any) -> None:

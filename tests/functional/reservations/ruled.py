@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 
 from oslo_config import cfg
 
@@ -66,6 +67,18 @@ class RuledTestCase(lease_cases.LeasesTestCase):
         limits.create_many(self.ctx, self.catalog, Tree(cfg.ConfigOpts()), [
             {whose: node, "service_id": self.service_id, "resource_name": name,
              "resource_limit": value} for name, value in values.items()])
+
+    def limit_after_prepare(self, node, value):
+        """Let somebody set a limit when the next lease has been prepared."""
+        prepare = LeaseRules.prepare
+
+        def set_limit(*arguments, **named):
+            check = prepare(self.rules, *arguments, **named)
+            self.rules.prepare = functools.partial(prepare, self.rules)
+            self.limit(node, {"lease:vcpu_hours": value})
+            return check
+
+        self.rules.prepare = set_limit
 
     def days(self, number):
         return self.now + datetime.timedelta(days=number)

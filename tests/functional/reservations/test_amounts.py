@@ -1,6 +1,6 @@
 """Reservations of what is on no host, by a plugin that has no table of its own."""
 
-from placement_core.plugin_api.reservations import DoesNotFit
+from placement_core.plugin_api.reservations import Amounts, DoesNotFit
 from placement_core.reservations import errors, tables
 from placement_core.reservations.records import NewReservation
 from tests import databases
@@ -24,6 +24,14 @@ class NotedLicences(pools.Licences):
 
     def ended(self, ctx, asked, window):
         self.told.append(("ended", asked.values["amount"], window))
+
+
+class KindsOfLicences(pools.Licences):
+    def need(self, spec, hosts):
+        return Amounts({spec.values["kind"]: spec.values["amount"]})
+
+    def capacities(self):
+        return dict.fromkeys("ab", self.capacity)
 
 
 @databases.on_each_database
@@ -82,6 +90,29 @@ class TestAmounts(lease_cases.LeasesTestCase):
         self.assertEqual(["started", "before_end", "ended"],
                          [what for what, *_ in self.licences.told])
         self.assertEqual([True, True, 8], [what for _, what, _ in self.licences.told])
+
+    def test_other_things_in_force(self):
+        """What a reservation no longer asks for is free for others, from now on."""
+        self.plugins["virtual:licence"] = KindsOfLicences(10)
+        self.leases = self.service()
+
+        def of_kind(kind, amount):
+            return {"amount": amount, "kind": kind}
+
+        def create(kind, amount):
+            return self.create(NewReservation("virtual:licence", of_kind(kind, amount)), end=2)
+
+        lease = self.back(self.started(
+            NewReservation("virtual:licence", of_kind("a", 8)), end=2), HOUR)
+        self.assertRaises(errors.NoRoom, create, "a", 3)
+        lease = self.change(lease, of_kind("b", 8))
+        other = create("a", 3)
+        self.assertRaises(errors.NoRoom, create, "b", 3)
+        self.assertRaises(DoesNotFit, self.change, lease, of_kind("a", 8))
+        self.leases.delete(self.ctx, other.id)
+        self.change(lease, of_kind("a", 8))
+        self.assertRaises(errors.NoRoom, create, "a", 3)
+        create("b", 3)
 
     def test_a_plugin_that_is_not_there_any_more(self):
         """What it reserved can be seen, renamed and ended."""

@@ -1,3 +1,6 @@
+import contextlib
+from unittest import mock
+
 from placement_core.plugin_api.reservations import (
     DoesNotFit,
     InvalidReservation,
@@ -5,6 +8,7 @@ from placement_core.plugin_api.reservations import (
     Window,
 )
 from placement_core.reservations import errors
+from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.records import ChangedReservation, LeaseChange
 from tests import databases
 from tests.functional.reservations import lease_cases
@@ -19,6 +23,15 @@ class ChangingTestCase(lease_cases.LeasesTestCase):
 
     def due(self, lease):
         return {each.event_type: (each.due_at, each.status) for each in self.get(lease).events}
+
+    @contextlib.contextmanager
+    def within_a_minute(self):
+        """Let leases be read in the middle of a minute; return when that is."""
+        now = self.now.replace(second=30)
+        find = lease_queries.find
+        with mock.patch.object(
+                lease_queries, "find", lambda *args: find(*args)._replace(at=now)):
+            yield now
 
     def refused(self, kind, lease, *reservations, **changes):
         """Assert that a change is refused, and that nothing is changed by it."""
@@ -119,6 +132,8 @@ class TestWhatChanges(ChangingTestCase):
             self.assertEqual(
                 "Cannot modify the start date of already started leases.", str(error))
         self.change(lease, start_at=changed.start_at, end_at=3)
+        prolonged = self.change(lease, start_at=changed.start_at.replace(second=0), end_at=4)
+        self.assertEqual(changed.start_at, prolonged.start_at)
 
     def test_a_start_that_is_late(self):
         """It can be told again as it is."""
@@ -129,8 +144,26 @@ class TestWhatChanges(ChangingTestCase):
 
     def test_the_end(self):
         lease = self.back(self.started(self.instances(), end=2), HOUR)
-        for end in (lease.start_at, self.now - SECOND, lease.start_at - DAY):
+        for end in (lease.start_at, self.now - MINUTE, lease.start_at - DAY):
             self.refused(errors.InvalidLease, lease, end_at=end)
+
+    def test_an_end_in_the_present_minute(self):
+        """It means now: clients send minutes."""
+        lease = self.back(self.started(self.instances(), end=2), HOUR)
+        with self.within_a_minute() as now:
+            minute = now.replace(second=0)
+            for changes in ({"before_end_at": self.at(1)}, {"start_now": True}):
+                self.refused(errors.InvalidLease, lease, end_at=minute, **changes)
+            self.refused(errors.InvalidLease, lease, {"amount": 2}, end_at=minute)
+            self.refused(errors.InvalidLease, lease, end_at=minute - SECOND)
+            ended = self.change(lease, end_at=minute, name="short")
+        self.assertEqual(("TERMINATED", now, "short"), (ended.status, ended.end_at, ended.name))
+        self.assertEqual(ended, self.get(lease))
+
+    def test_an_end_in_the_present_minute_of_one_to_come(self):
+        lease = self.create(self.instances(), end=3)
+        with self.within_a_minute() as now:
+            self.refused(errors.InvalidLease, lease, end_at=now.replace(second=0))
 
     def test_before_the_end(self):
         lease = self.create(self.instances(), end=3)

@@ -27,8 +27,7 @@ class DesignTestCase(LifeTestCase):
         self.design = design
         self.provisioner = Provisioner(
             design=design, leftovers="report", acts=True, patience_seconds=600)
-        self.transitions = Transitions(
-            self.parts.reservation_plugins, self.provisioner, NotedRules())
+        self.transitions = Transitions(self.plugins(), self.provisioner, NotedRules())
         self.pool = HostRegistry(self.provisioner, self.nodes, self.healing)
         self.leases._provisioner = self.healing._provisioner = self.provisioner
         self.work()
@@ -340,8 +339,7 @@ class TestEarlierReleases(DesignTestCase):
         with db.write(self.ctx) as session:
             hosts = session.execute(sa.select(
                 tables.computehosts.c.id, tables.computehosts.c.name,
-                tables.computehosts.c.provider_id,
-                tables.computehosts.c.reservation_provider_id)).all()
+                tables.computehosts.c.provider_id)).all()
             slots.remove(self.ctx, session, id_, [records.PoolHost(*row) for row in hosts])
         self.compute.flavors[id_].resource_class = None
 

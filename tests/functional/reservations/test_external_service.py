@@ -1,10 +1,12 @@
+import datetime
 import json
 import logging
 import threading
 
 import fixtures
+import sqlalchemy as sa
 
-from placement_core import errors as core_errors
+from placement_core import db, errors as core_errors
 from placement_core.reservations.errors import NoRoom, PolicyRefused
 from placement_core.reservations.records import LeaseChange
 from tests.functional.reservations import ruled
@@ -107,6 +109,70 @@ class TestExternalService(ruled.RuledTestCase):
                 **fields, "resource_type": "physical:host", "before_end": "snapshot",
                 "allocations": [self.described(lease)]}],
         }, asked)
+
+    def test_once_for_each_request(self):
+        """The transaction is repeated if limits have changed; the question is not."""
+        self.register({"lease:vcpu_hours": 100})
+        self.limit_after_prepare(self.left, 50)
+        lease = self.create(self.instances(), project=self.left)
+        self.only()
+        self.judge.sent.clear()
+        self.limit_after_prepare(self.trunk, 60)
+        self.change(lease, end_at=2)
+        self.only()
+
+    def test_again_if_another_has_changed_the_lease(self):
+        """What was allowed was another change."""
+        lease = self.create(self.instances(), project=self.left)
+        self.judge.sent.clear()
+        prepare = self.rules.prepare
+
+        def change_before(*arguments, **named):
+            check = prepare(*arguments, **named)
+            self.rules.prepare = prepare
+            self.change(lease, end_at=3)
+            return check
+
+        self.rules.prepare = change_before
+        self.change(lease, {"amount": 2})
+        self.assertEqual(
+            [(self.at(1), 2), (self.at(3), 1), (self.at(3), 2)],
+            [(datetime.datetime.fromisoformat(f"{sent['lease']['end_date']}+00:00"),
+              sent["lease"]["reservations"][0]["amount"]) for _, sent in self.judge.sent])
+
+    def test_a_host_is_sent_once(self):
+        """With what the lease has of it now, not with what it had before."""
+        lease = self.back(self.started(self.instances(2, affinity=True), end=2), HOUR)
+        lease = self.change(lease, {"amount": 3})
+        self.judge.sent.clear()
+        self.change(lease, end_at=3)
+        _, sent = self.only()
+        for name in ("current_lease", "lease"):
+            [reservation] = sent[name]["reservations"]
+            self.assertEqual(
+                [3], [share["slots"] for share in reservation["allocations"]], name)
+        self.judge.sent.clear()
+        self.assertTrue(self.execute(lease, "end_lease"))
+        [reservation] = self.only()[1]["lease"]["reservations"]
+        self.assertEqual([3], [share["slots"] for share in reservation["allocations"]])
+
+    def test_a_host_that_was_lost_is_not_sent(self):
+        """It is none that the lease has, or that it ended with."""
+        lease = self.back(self.started(self.whole(), end=2), HOUR)
+        with db.write(self.ctx) as session:
+            session.execute(sa.update(ruled.tables.computehost_allocations).values(
+                end_second=int(self.now.timestamp()) - 60))
+        self.judge.sent.clear()
+        self.change(lease, {"before_end": "snapshot"})
+        [reservation] = self.only()[1]["current_lease"]["reservations"]
+        self.assertEqual([], reservation["allocations"])
+        with db.write(self.ctx) as session:
+            session.execute(sa.update(ruled.tables.computehost_allocations).values(
+                end_second=int(self.now.timestamp()) - 60))
+        self.judge.sent.clear()
+        self.assertTrue(self.execute(lease, "end_lease"))
+        [reservation] = self.only()[1]["lease"]["reservations"]
+        self.assertEqual([], reservation["allocations"])
 
     def test_a_change_of_nothing_is_not_asked_about(self):
         lease = self.create(self.whole())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from placement_core import db
 from placement_core.placement import allocations, errors, locks, providers
-from placement_core.placement.allocations import applying, reshaper
+from placement_core.placement.allocations import applying, reserved_trees, reshaper
 from placement_core.placement.records import InventoryValues
 from placement_core.reservations.hosts.access import HostAccessGate
 from placement_core.testing import factories
@@ -213,9 +214,11 @@ class TestRules(RegisteredTestCase):
                 errors.ProviderReserved, providers.update, self.ctx, provider.uuid,
                 name=provider.name, parent_uuid=parent and parent.uuid, allow_reparenting=True)
             self.assertIn(provider.uuid, str(error))
-        for provider in (below, self.below):
-            providers.delete(self.ctx, provider.uuid)
-        self.assertRaises(errors.ProviderReserved, providers.delete, self.ctx, self.host.uuid)
+        providers.delete(self.ctx, below.uuid)
+        with db.write(self.ctx) as session:
+            reserved_trees.mark(session, self.free.id)
+        for provider in (self.below, self.free):
+            self.assertRaises(errors.ProviderReserved, providers.delete, self.ctx, provider.uuid)
 
 
 @databases.on_each_database

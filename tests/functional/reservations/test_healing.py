@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import datetime
 import random
+from typing import Any
 
+import fixtures
 import sqlalchemy as sa
 
 from placement_core import db, errors as core_errors
 from placement_core.cells import cell_tables
 from placement_core.cells.records import Cell
+from placement_core.context import Context
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import tables
 from placement_core.reservations.hosts import host_queries, sizes
@@ -211,6 +214,89 @@ class TestPlans(HealingTestCase):
         self.assertEqual(HealingResult(degraded=[new.id]), self.heal())
         self.assertEqual(({"one": 2}, {"two": 1}), (self.held(old), self.held(new)))
 
+    def test_a_host_that_shrank_below_what_is_booked_for_later(self) -> None:
+        """A lease in force keeps its host until the later one, created after it, comes nearer."""
+        self.host("one", VCPU=12)
+        first = self.lease(slots(), hours=(0, 400))
+        second = self.lease(slots(), hours=(100, 200))
+        third = self.lease(slots(), hours=(0, 1))
+        self.activate(first)
+        self.activate(third)
+        self.host("two")
+        self.resize("one", VCPU=7)
+        sizes.refresh(self.context())
+        self.assertEqual(HealingResult(whole=[third.id]), self.heal())
+        self.assertEqual([{"one": 1}, {"one": 1}, {"two": 1}],
+                         [self.held(lease) for lease in (first, second, third)])
+        self.assertEqual((False, False, False), self.flags(first))
+        self.healing._interval_seconds = 101 * 3600
+        self.assertEqual(HealingResult(whole=[second.id]), self.heal())
+        self.assertEqual([{"one": 1}, {"two": 1}],
+                         [self.held(lease) for lease in (first, second)])
+
+    def shrink_and_lose(self, *, in_force: bool) -> tuple[Lease, Lease]:
+        """Return a lease that lost one of two hosts, and a later one on the other.
+
+        That has not room for both any more; a third host has room for one slot.
+        """
+        self.host("one", VCPU=8)
+        two = self.host("two", VCPU=4)
+        first = self.lease(slots(2, affinity=False), hours=(0, 400))
+        second = self.lease(slots(), hours=(100, 200))
+        self.assertEqual({"one": 1}, self.held(second))
+        if in_force:
+            self.activate(first)
+        self.host("three", VCPU=4)
+        self.resize("one", VCPU=7)
+        sizes.refresh(self.context())
+        self.out_of_service(two)
+        return first, second
+
+    def test_a_loss_beside_what_is_booked_for_later(self) -> None:
+        """What a lease keeps beside later ones does not keep it from other hosts."""
+        first, second = self.shrink_and_lose(in_force=True)
+        self.assertEqual(({"one": 1, "three": 1}, {"one": 1}),
+                         (self.held(first), self.held(second)))
+        self.assertEqual((False, True, False), self.flags(first))
+        self.assertEqual(HealingResult(), self.heal())
+
+    def test_a_loss_before_the_start(self) -> None:
+        first, second = self.shrink_and_lose(in_force=False)
+        self.assertEqual(({"one": 1, "three": 1}, {"one": 1}),
+                         (self.held(first), self.held(second)))
+        self.assertEqual((False, False, False), self.flags(first))
+
+    def test_where_one_is_kept_others_have_no_room(self) -> None:
+        """Nothing more is placed beside later leases than what is there already."""
+        self.host("one", VCPU=2)
+        two = self.host("two", VCPU=2)
+        first = self.lease(slots(2, vcpus=2), hours=(0, 400))
+        self.activate(first)
+        self.resize("one", VCPU=6)
+        sizes.refresh(self.context())
+        second = self.lease(slots(), hours=(100, 200))
+        self.resize("one", VCPU=5)
+        sizes.refresh(self.context())
+        self.out_of_service(two)
+        self.assertEqual(({"one": 1}, {"one": 1}), (self.held(first), self.held(second)))
+        self.assertEqual((True, True, True), self.flags(first))
+        self.host("three", VCPU=2)
+        self.assertEqual(HealingResult(whole=[first.id]), self.heal())
+        self.assertEqual({"one": 1, "three": 1}, self.held(first))
+
+    def test_a_later_lease_that_was_created_before(self) -> None:
+        self.host("one", VCPU=8)
+        first = self.lease(slots(), hours=(100, 200))
+        second = self.lease(slots(), hours=(0, 400))
+        self.activate(second)
+        self.host("two")
+        self.resize("one", VCPU=7)
+        sizes.refresh(self.context())
+        self.assertEqual(HealingResult(), self.heal())
+        self.healing._interval_seconds = 101 * 3600
+        self.assertEqual(HealingResult(whole=[second.id]), self.heal())
+        self.assertEqual(({"one": 1}, {"two": 1}), (self.held(first), self.held(second)))
+
     def test_a_whole_host_that_shrank_stays_whole(self) -> None:
         one = self.host("one")
         lease = self.lease(whole())
@@ -234,6 +320,25 @@ class TestPlans(HealingTestCase):
         self.assertEqual({"one": 1}, self.held(lease))
         del self.provisioner.change
         self.assertEqual([lease.id], self.heal().whole)
+
+    def test_a_defect_at_one_lease(self) -> None:
+        """It concerns that lease alone: those behind it are healed."""
+        log = self.useFixture(fixtures.FakeLogger())
+        one = self.host("one")
+        first, second = self.lease(slots()), self.lease(slots())
+        self.host("two")
+        original = self.provisioner.change
+
+        def change(ctx: Context, lease: Lease, *more: Any) -> None:
+            if lease.id == first.id:
+                raise ZeroDivisionError("a defect")
+            original(ctx, lease, *more)
+
+        self.provisioner.change = change
+        self.out_of_service(one)
+        self.assertEqual(({"one": 1}, {"two": 1}), (self.held(first), self.held(second)))
+        self.assertEqual(HealingResult(failed=[first.id]), self.heal())
+        self.assertIn("ZeroDivisionError: a defect", log.output)
 
     def test_leases_that_are_over_are_left_alone(self) -> None:
         one = self.host("one")

@@ -89,6 +89,15 @@ class TestHistory(HistoryTestCase):
         self.assertIn(early.id, found(host=self.names[host]))
         self.assertEqual([], found(host="nowhere"))
 
+    def test_a_start_that_has_failed(self):
+        """Nobody has held the hosts."""
+        lease = self.create(self.whole(), start=None, end=1)
+        self.transitions.fail(self.ctx, self.claimed(lease, "start_lease"), "no")
+        self.assertEqual([], self.page())
+        self.assertTrue(self.execute(lease, "start_lease"))
+        self.transitions.fail(self.ctx, self.claimed(lease, "end_lease"), "no")
+        self.assertEqual([lease.id], [each.lease_id for each in self.page()])
+
     def test_a_host_that_left(self):
         lease = self.past(self.whole(), ago=3 * DAY)
         [host] = self.slots(lease)[0]

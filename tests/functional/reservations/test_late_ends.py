@@ -184,6 +184,28 @@ class TestInForce(LateEndsTestCase):
 
 @databases.on_each_database
 class TestStarts(LateEndsTestCase):
+    def test_it_is_planned_on_a_host_that_is_free(self):
+        """Though others had that one before, too, and the host of the late lease comes first."""
+        self.happen(self.in_force("p", whole(2)), records.END)
+        late = self.in_force("p", whole(1))
+        self.overdue(late)
+        [name] = self.hosts_of(late)
+        for asked in (whole(1), slots(1)):
+            lease = self.lease_of("q", asked)
+            self.assertEqual([self.other_than(name).name], self.hosts_of(lease))
+            self.leases.delete(self.context(), lease.id)
+
+    def test_it_gets_as_many_hosts_as_there_are(self):
+        """A lease that takes up to two is not cut short because one is late."""
+        self.overdue(self.in_force("p", whole(1)))
+        self.assertEqual(["one", "two"], self.hosts_of(self.lease_of("q", whole(1, 2))))
+
+    def test_it_waits_where_no_host_is_free(self):
+        late = self.in_force("p", whole(1))
+        self.overdue(late)
+        self.lease_of("q", whole(1))
+        self.assertEqual(self.hosts_of(late), self.hosts_of(self.lease_of("r", whole(1))))
+
     def test_healing_moves_what_is_about_to_start(self):
         """A start that somebody has taken already does not happen on a host in use."""
         late = self.in_force("p", whole(1))

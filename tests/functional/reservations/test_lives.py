@@ -1,5 +1,6 @@
 """Whole lives of leases, with all that they do in placement and in a compute service."""
 
+import datetime
 import unittest
 
 import fixtures
@@ -10,7 +11,7 @@ from placement_core.db import clock
 from placement_core.placement import (
     allocations,
     errors as placement_errors,
-    tables as placement_tables,
+    providers,
 )
 from placement_core.placement.candidates import search
 from placement_core.placement.candidates.requests import CandidatesRequest, RequestGroup
@@ -22,7 +23,11 @@ from placement_core.reservations.hosts.healing import Healing
 from placement_core.reservations.hosts.registry import HostRegistry
 from placement_core.reservations.leases.service import Leases
 from placement_core.reservations.leases.transitions import EventAttempt, Transitions
-from placement_core.reservations.provisioning import outbox, slots as placed_slots
+from placement_core.reservations.provisioning import (
+    outbox,
+    slot_providers,
+    slots as placed_slots,
+)
 from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.scheduling.booking_index import BookingIndex
 from placement_core.testing import factories
@@ -49,7 +54,7 @@ class LifeTestCase(PoolTestCase):
         self.provisioner = Provisioner(
             design=self.design, leftovers=self.leftovers, acts=self.compute.acts,
             patience_seconds=600)
-        plugins, rules = self.parts.reservation_plugins, NotedRules()
+        plugins, rules = self.plugins(), NotedRules()
         self.healing = Healing(
             plugins, self.provisioner, cleaning_seconds=self.cleaning_seconds, interval_seconds=0)
         self.pool = HostRegistry(self.provisioner, self.nodes, self.healing)
@@ -63,6 +68,10 @@ class LifeTestCase(PoolTestCase):
 
     def driver(self):
         return MemoryCompute(["one", "two"])
+
+    def plugins(self):
+        """Return what can be reserved: {resource type: plugin}."""
+        return self.parts.reservation_plugins
 
     def happen(self, lease, event_type):
         """Let an event be due, and carried out."""
@@ -124,14 +133,8 @@ class TestInPlacement(LifeTestCase):
     def boot(self, host, name, *, fence=None, **resources):
         """Claim as nova does with the reservation's flavor; return the consumer."""
         consumer = factories.new_uuid()
-        providers, hosts = placement_tables.resource_providers, tables.computehosts
-        with db.read_once(self.ctx) as session:
-            child = session.execute(
-                sa.select(providers.c.uuid)
-                .join(hosts, hosts.c.reservation_provider_id == providers.c.id)
-                .where(hosts.c.id == host.id)).scalar_one()
         allocations.replace(self.context(), [AllocationWrite(
-            consumer, {child: {name: 1}, host.provider_uuid: resources or {"VCPU": 2}},
+            consumer, {self.child(host): {name: 1}, host.provider_uuid: resources or {"VCPU": 2}},
             "project", "user")], [] if fence is None else [fence])
         return consumer
 
@@ -172,6 +175,62 @@ class TestInPlacement(LifeTestCase):
         self.assertNotEqual({before: 1}, self.held(lease))
         self.assertEqual(1, self.candidates(name))
 
+    def test_the_provider_of_slots_stays(self):
+        """Who deletes a tree from below, as nova does, is refused at once."""
+        lease = self.lease(slots(2, vcpus=2, affinity=False))
+        name = placed_slots.resource_class(lease.reservations[0].id)
+        child = self.child(self.hosts[0])
+        self.assertRaises(
+            placement_errors.ProviderReserved, providers.delete, self.context(), child)
+        self.happen(lease, records.START)
+        self.assertEqual(2, self.candidates(name))
+        self.leases.delete(self.context(), lease.id)
+        self.pool.remove(self.context(), str(self.hosts[0].id))
+        self.assertRaises(placement_errors.ProviderNotFound, providers.get, self.ctx, child)
+        self.pool.register(self.context(), "one", {})
+
+    def test_a_provider_of_slots_that_is_gone(self):
+        """A start makes it anew, with the protection that it did not have."""
+        lease = self.lease(slots(2, vcpus=2, affinity=False))
+        name = placed_slots.resource_class(lease.reservations[0].id)
+        self.lose_child(self.hosts[0])
+        self.happen(lease, records.START)
+        self.assertEqual(2, self.candidates(name))
+        self.assertRaises(placement_errors.ProviderReserved, providers.delete, self.context(),
+                          self.child(self.hosts[0]))
+        self.leases.delete(self.context(), lease.id)
+        self.pool.remove(self.context(), str(self.hosts[0].id))
+
+    def test_a_provider_of_slots_whose_name_is_taken(self):
+        """The start fails with the reason, and not as if it could be tried again at once."""
+        lease = self.lease(slots(2, vcpus=2, affinity=False))
+        self.lose_child(self.hosts[0])
+        providers.create(self.context(), name="reservation_one")
+        self.assertRaises(
+            placement_errors.DuplicateProvider, self.happen, lease, records.START)
+
+    def test_a_provider_of_slots_that_another_start_made(self):
+        """Who has missed it looks again, under the lock."""
+        lease = self.lease(slots(2, vcpus=2, affinity=False))
+        children, find = [self.child(host) for host in self.hosts], slot_providers.find
+        too_early = [{}]
+        self.useFixture(fixtures.MonkeyPatch(
+            f"{slot_providers.__name__}.find",
+            lambda *values: too_early.pop() if too_early else find(*values)))
+        self.happen(lease, records.START)
+        self.assertEqual(([], children), (too_early, [self.child(host) for host in self.hosts]))
+
+    def test_a_host_fails_without_its_provider_of_slots(self):
+        lease = self.lease(slots(1, vcpus=2))
+        name = placed_slots.resource_class(lease.reservations[0].id)
+        self.happen(lease, records.START)
+        [before] = self.held(lease)
+        [failed] = [host for host in self.hosts if host.name == before]
+        self.lose_child(failed)
+        self.pool.change(self.context(), str(failed.id), {}, reservable=False, reason="fire")
+        self.assertNotEqual({before: 1}, self.held(lease))
+        self.assertEqual(1, self.candidates(name))
+
 
 class TestInAnAggregate(LifeTestCase):
     """The design ``aggregate``, with a compute service in memory."""
@@ -206,6 +265,21 @@ class TestInAnAggregate(LifeTestCase):
         self.assertEqual("TERMINATED", self.found(lease).status)
         self.work()
         self.assertEqual({}, self.made())
+
+    def test_an_end_that_is_put_off(self):
+        """Images are made again before the new end."""
+        lease = self.lease(whole(1, before_end="snapshot"))
+        self.happen(lease, records.START)
+        self.work()
+        [host] = self.held(lease)
+        self.compute.boot(host, project_id="project")
+        for hours in (10, 20):
+            self.leases.change(self.context(), lease.id, records.LeaseChange(
+                end_at=self.minute + datetime.timedelta(hours=hours)))
+            for _ in range(2):
+                self.happen(lease, records.BEFORE_END)
+                self.work()
+            self.assertEqual(hours // 10, len(self.compute.images))
 
     def test_a_host_leaves_and_comes_back(self):
         self.assertEqual({"one", "two"}, self.compute.freepool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 import time
 import unittest
@@ -10,11 +11,15 @@ from unittest import mock
 
 import fixtures
 
-from placement_core import errors, metrics
+from placement_core import db, errors, metrics, services
+from placement_core.http.leases_api import representations
 from placement_core.reservations import records
 from placement_core.reservations.manager import event_queue, loop
+from placement_core.reservations.provisioning import compute_calls, outbox
+from placement_core.testing.fakes import MemoryCompute
 from tests import databases, scraping, spans
 from tests.functional.reservations import eventful
+from tests.http import base as http_base
 
 START, BEFORE_END, END = eventful.KINDS
 _PATIENCE_SECONDS = 60
@@ -128,6 +133,21 @@ class TestEvents(ManagerTestCase):
             self.until_status(broken, records.E_ERROR)
             self.until_status(fine, records.DONE)
         self.assertEqual("ZeroDivisionError: none of them", self.event(broken).problem)
+
+    def test_a_problem_that_no_database_keeps(self):
+        """It is stored as it can be, and cut, whether or not the event is tried again."""
+        self.useFixture(fixtures.MonkeyPatch(f"{loop.__name__}._RETRY_SECONDS", 3600))
+        lease = self.lease(-1, 100)
+        self.transitions.problems = [
+            errors.Conflict("NUL \0, half \udc80" + "x" * 100_000) for _ in range(2)]
+        with self.running(retries=1):
+            self.until(lambda: self.event(lease).failures)
+            problems = [self.event(lease).problem]
+            self.set(lease, deadline_at=self.at(-1))
+            self.until_status(lease, records.E_ERROR)
+        problems.append(self.event(lease).problem)
+        self.assertEqual([(r"NUL \x00, half \udc80x", 2000)] * 2,
+                         [(problem[:22], len(problem)) for problem in problems])
 
     def test_a_database_that_does_not_answer_is_no_failure(self):
         lease = self.lease(-1, 100)
@@ -246,6 +266,33 @@ class TestLoop(ManagerTestCase):
         self.assertEqual(1, self.log.output.count("bad step works again"))
         self.assertNotIn("good step", self.log.output)
 
+    def test_another_failure_of_a_step(self):
+        """It is told once, too, also if both come in turns."""
+        problems, ended = [errors.Unavailable("too busy"), TypeError("a defect")] * 3, []
+
+        def bad(_ctx):
+            if problems:
+                raise problems.pop()
+            ended.append(True)
+
+        with self.running(loop.PeriodicTask("bad step", 0.02, bad)):
+            self.until(lambda: ended)
+        self.assertEqual(1, self.log.output.count("bad step does not work"))
+        self.assertEqual(1, self.log.output.count("bad step still does not work"))
+        self.assertIn("TypeError: a defect", self.log.output)
+        self.assertEqual(1, self.log.output.count("bad step works again"))
+
+    def test_a_failure_that_goes_on(self):
+        """It is told again after a while."""
+        self.useFixture(fixtures.MonkeyPatch(f"{loop.__name__}._REMINDER_SECONDS", 0.05))
+
+        def bad(_ctx):
+            raise errors.Unavailable("too busy")
+
+        with self.running(loop.PeriodicTask("bad step", 0.02, bad)):
+            self.until(lambda: self.log.output.count("still does not work") > 1)
+        self.assertEqual(1, self.log.output.count("bad step does not work"))
+
     def test_it_says_that_it_is_alive(self):
         self.useFixture(fixtures.MonkeyPatch(f"{loop.__name__}._HEARTBEAT_SECONDS", 0.05))
         lease = self.lease(-1, 100)
@@ -287,3 +334,51 @@ class TestLoop(ManagerTestCase):
             numbers("lease_events_total"))
         self.assertEqual({(START,): 1}, numbers("lease_event_lateness_seconds_count"))
         self.assertTrue(5 <= numbers("lease_event_lateness_seconds_sum")[START,] < 40)
+
+
+class TestCalls(ManagerTestCase):
+    """The threads that make calls to the compute service."""
+
+    def setUp(self):
+        super().setUp()
+        self.compute = MemoryCompute()
+        with mock.patch.object(services, "_make_compute", lambda _conf: self.compute):
+            parts = services.build(http_base.configuration(
+                self.database.url.render_as_string(hide_password=False),
+                {("reservations", "manager_threads"): 1}))
+        self.addCleanup(parts.database.dispose)
+        self.made = parts.manager(representations.LEASE)
+        self.made._tasks = [dataclasses.replace(task, seconds=3600)
+                            for task in self.made._tasks if "calls to" in task.name]
+        with db.write(self.ctx) as session:
+            for number in range(20):
+                outbox.put(session, f"host:{number}", None,
+                           compute_calls.remove_from_freepool(number, f"host-{number}"))
+        self.thread = threading.Thread(target=self.made.run, daemon=True)
+        self.addCleanup(self.made.stop)
+
+    def test_many_that_are_due(self):
+        """They are made without pauses between them."""
+        self.thread.start()
+        self.until(lambda: not outbox.list_(self.ctx))
+        self.assertEqual(20, len(self.compute.calls))
+
+    def test_it_stops_after_the_call_that_it_has_begun(self):
+        """The rest is for other managers, at once."""
+        begun, go_on = threading.Event(), threading.Event()
+
+        def wait(*_call):
+            begun.set()
+            go_on.wait(_PATIENCE_SECONDS)
+
+        self.compute.before = wait
+        self.addCleanup(go_on.set)
+        self.thread.start()
+        self.assertTrue(begun.wait(_PATIENCE_SECONDS))
+        self.made.stop()
+        self.assertTrue(self.made._stopped.wait(_PATIENCE_SECONDS))
+        go_on.set()
+        self.thread.join(_PATIENCE_SECONDS)
+        self.assertFalse(self.thread.is_alive())
+        self.assertEqual((1, [0] * 19), (
+            len(self.compute.calls), [call.attempts for call in outbox.list_(self.ctx)]))

@@ -1,19 +1,45 @@
 import collections
 import contextlib
+import dataclasses
 import datetime
+import logging
 import threading
 import time
+from unittest import mock
 
-from placement_core import db
+import fixtures
+
+from placement_core import db, errors
 from placement_core.plugin_api.compute import ComputeRefused, ComputeUnavailable
 from placement_core.reservations.provisioning import compute_calls, outbox
 from placement_core.reservations.provisioning.compute_calls import ComputeCall
 from placement_core.reservations.provisioning.outbox import CallCounts
 from placement_core.reservations.provisioning.provisioner import HOST
+from placement_core.reservations.records import PoolHost
 from placement_core.testing import factories
 from tests import databases
-from tests.functional.reservations.outbox_cases import Killed, OutboxTestCase
+from tests.functional.reservations.outbox_cases import Killed, LostCommit, OutboxTestCase
 from tests.functional.reservations.provisioner_cases import PROJECT
+
+
+class Returning:
+    """A compute driver; one call about one reservation returns something else."""
+
+    def __init__(self, driver, call, result, reservation_id):
+        self._driver, self._call = driver, call
+        self._result, self._reservation_id = result, reservation_id
+
+    def __getattr__(self, name):
+        method = getattr(self._driver, name)
+        if name != self._call:
+            return method
+
+        def call(**arguments):
+            result = method(**arguments)
+            is_about_it = arguments["reservation_id"] == self._reservation_id
+            return self._result if is_about_it else result
+
+        return call
 
 
 @databases.on_each_database
@@ -84,6 +110,15 @@ class TestOutbox(OutboxTestCase):
             outbox.retry(self.ctx, outbox.list_(self.ctx)[0].id)))
         self.assertEqual((CallCounts(made=2), []), (self.work(), self.waiting()))
 
+    def test_a_problem_that_no_database_keeps(self):
+        """It is stored as it can be, and cut."""
+        self.failing("put_flavor", ComputeRefused("NUL \0, half \udc80" + "x" * 100_000))
+        self.make(self.lent)
+        self.assertEqual(CallCounts(failed=1), self.work())
+        problem = outbox.list_(self.ctx)[0].problem
+        self.assertEqual(2000, len(problem))
+        self.assertEqual(r"ComputeRefused: NUL \x00, half \udc80x", problem[:38])
+
     def test_a_driver_that_breaks(self):
         """Its call waits; others go on."""
         other, reservation = self.lease()
@@ -93,6 +128,61 @@ class TestOutbox(OutboxTestCase):
         self.assertEqual(CallCounts(made=2, failed=1), self.work())
         self.assertIn("ZeroDivisionError", self.log.output)
         self.assertEqual({reservation.id}, set(self.compute.flavors))
+
+    def test_a_driver_that_returns_something_else(self):
+        """Its call is refused, with what it returned; others go on."""
+        other, _ = self.lease()
+        longest, largest = "f" * 36, str(2 ** 31 - 1)
+        for call, results in {
+            "put_flavor": (42, "f" * 37, "f\x00", ["f"], b"f"),
+            "put_slot_aggregate": (42, "1" * 37),
+        }.items():
+            for result in results:
+                driver = Returning(self.compute, call, result, self.reservation.id)
+                self.make(self.lent)
+                self.make(other)
+                counts = self.work(driver=driver)
+                self.assertEqual(1, counts.failed, (call, result))
+                problem = outbox.list_(self.ctx)[0].problem
+                self.assertIn(f"ComputeRefused: {call} of the driver returned", problem)
+                self.assertIn(repr(result)[:20], problem)
+                self.assertEqual({self.reservation.id}, {
+                    each.subject for each in outbox.list_(self.ctx)})
+                self.pass_time()
+                self.work()
+                self.assertEqual([], self.waiting())
+        for call, result, expected in (
+            ("put_flavor", longest, {"flavor_id": longest}),
+            ("put_slot_aggregate", largest, {"aggregate_id": int(largest)}),
+            # No number that there is a place for; as one that is no number.
+            ("put_slot_aggregate", "2147483648", {"aggregate_id": None}),
+            ("put_slot_aggregate", longest, {"aggregate_id": None}),
+        ):
+            self.make(self.lent)
+            self.assertEqual(CallCounts(made=2), self.work(
+                driver=Returning(self.compute, call, result, self.reservation.id)))
+            self.assertEqual(expected, {
+                name: id_ for name, id_ in self.kept(self.reservation).items()
+                if name in expected})
+
+    def test_counts_and_aggregates_that_are_something_else(self):
+        self.make(self.lent)
+        self.start(self.lent, {self.one: 1})
+        self.assertEqual(1, self.work(driver=Returning(
+            self.compute, "add_host", "42", self.reservation.id)).failed)
+        self.assertIn("add_host of the driver returned '42'", outbox.list_(self.ctx)[0].problem)
+        self.pass_time()
+        self.work_until_done()
+        self.end(self.lent)
+        self.assertEqual(1, self.work(driver=Returning(
+            self.compute, "delete_flavor_servers", None, self.reservation.id)).failed)
+        self.assertIn("delete_flavor_servers of the driver returned None",
+                      outbox.list_(self.ctx)[0].problem)
+        self.pass_time()
+        # What a call returns that is to return nothing is not looked at.
+        self.assertEqual(0, self.work(driver=Returning(
+            self.compute, "remove_flavor", "f" * 40, self.reservation.id)).failed)
+        self.assertEqual([], self.waiting())
 
     def test_a_call_of_another_release(self):
         """It is not made, and not lost."""
@@ -155,6 +245,59 @@ class TestOutbox(OutboxTestCase):
         self.assertEqual([self.reservation.id], list(self.compute.flavors))
         self.assertEqual(["put_slot_aggregate"], self.waiting())
 
+    def test_an_id_that_another_call_has_got(self):
+        """As SQLite does it: a worker that is late makes the call that is there, in its turn."""
+        other, reservation = self.lease()
+        calls = [(name, each.id) for each in (self.reservation, reservation)
+                 for name in ("put_flavor", "put_slot_aggregate")]
+        for done in (0, 1):
+            self.make(self.lent)
+            self.work(most=done)
+            self._find_before(lambda: (self.work("other"), self.make(other)))
+            self.work("late")
+            self.work_until_done()
+            self.assertEqual(calls, [call[:2] for call in self.compute.calls])
+            self.compute.calls.clear()
+
+    def _find_before(self, happen):
+        """Let something happen after the next worker has found what is due."""
+        find_due = outbox._find_due
+
+        def find(*arguments):
+            ids = find_due(*arguments)
+            outbox._find_due = find_due
+            happen()
+            return ids
+
+        self.useFixture(fixtures.MonkeyPatch(f"{outbox.__name__}._find_due", find))
+
+    def test_a_lost_commit(self):
+        """The worker makes the call that it has dequeued all the same."""
+        self.make(self.lent)
+        self.useFixture(LostCommit())
+        self.assertEqual(CallCounts(made=2), self.work())
+
+    def test_an_outage_after_a_call(self):
+        """Its worker makes it again, together with what waited for it; others leave it alone."""
+        with db.write(self.ctx) as session:
+            for host_id, name in enumerate(("one", "two")):
+                outbox.put(session, f"host:{host_id}", None,
+                           compute_calls.add_to_freepool(host_id, name))
+        with mock.patch.object(outbox, "_complete", side_effect=errors.Unavailable("too busy")):
+            self.assertRaises(errors.Unavailable, self.work, most=1)
+        self.assertEqual(CallCounts(), self.work("other"))
+        self.assertEqual((CallCounts(made=2), []), (self.work(), self.waiting()))
+
+    def test_a_call_that_another_worker_completes(self):
+        """It was dequeued all the same: who makes one call makes no second one."""
+        with db.write(self.ctx) as session:
+            for host_id, name in enumerate(("one", "two")):
+                outbox.put(session, f"host:{host_id}", None,
+                           compute_calls.add_to_freepool(host_id, name))
+        with mock.patch.object(outbox, "_complete", return_value=False):
+            self.assertEqual(1, self.work(most=1).taken)
+        self.assertEqual(1, len(self.compute.calls))
+
     def test_many_workers(self):
         """Every call once, in the order of its reservation."""
         leases = [self.lease(fields={"affinity": True}) for _ in range(12)]
@@ -212,6 +355,39 @@ class TestOutbox(OutboxTestCase):
         self.assertEqual({1}, set(most.values()))
         self.assertEqual({"freepool", *(each.id for _, each in leases)}, set(most))
 
+    def test_many_calls_that_wait_for_the_freepool(self):
+        """A worker died while it changed the freepool: calls about other things go on."""
+        hosts = range(100, 121)
+        with db.write(self.ctx) as session:
+            for host_id in hosts:
+                outbox.put(session, f"host:{host_id}", None,
+                           compute_calls.add_to_freepool(host_id, f"host-{host_id}"))
+        self._die_and_leave(hosts)
+
+    def test_many_calls_that_wait_for_one_aggregate(self):
+        other, reservation = self.lease()
+        hosts = range(100, 121)
+        with db.write(self.ctx) as session:
+            outbox.put(session, reservation.id, other.id, compute_calls.add_hosts(
+                reservation.id, [PoolHost(id_, f"host-{id_}", id_) for id_ in hosts]))
+        self._die_and_leave(hosts)
+
+    def _die_and_leave(self, hosts):
+        """Let a worker die in the first of many calls that change one aggregate."""
+        def die(*call):
+            raise Killed
+
+        self.compute.known_hosts = {f"host-{host_id}" for host_id in hosts}
+        self.compute.before = die
+        with contextlib.suppress(Killed):
+            self.work("killed")
+        self.compute.before = lambda *call: None
+        # They are due before all that comes later.
+        self.make(self.lent)
+        self.assertEqual(CallCounts(made=2), self.work())
+        self.assertEqual([self.reservation.id], list(self.compute.flavors))
+        self.assertEqual(len(hosts), len(self.waiting()))
+
     def test_servers_that_take_their_time(self):
         """What removes the rest waits for them, and nobody else does."""
         self.compute.patience = 2
@@ -241,6 +417,48 @@ class TestOutbox(OutboxTestCase):
         self.assertNotIn(self.reservation.id, self.compute.flavors)
         self.assertIn("goes on without", self.log.output)
 
+    def test_servers_that_do_not_leave_their_host(self):
+        """After a time the next reservation of the host gets it beside them."""
+        self.compute.patience = 10**6
+        left, _ = self.lease(HOST)
+        self.make(left)
+        self.start(left, {self.one: 1})
+        self.work_until_done()
+        for preemptible in (False, True):
+            self.compute.boot("one", project_id=PROJECT, preemptible=preemptible)
+        comes, reservation = self.lease(HOST)
+        self.make(comes)
+        self.end(left, {self.one: 1})
+        self.start(comes, {self.one: 1})
+        self.work()
+        self.assertEqual(set(), self.compute.aggregates[reservation.id][2])
+        for _ in range(2):
+            self.give_up()
+            self.pass_time()
+            self.work()
+        self.assertEqual(({"one"}, []),
+                         (self.compute.aggregates[reservation.id][2], self.waiting()))
+
+    def test_waiting_for_servers_is_no_failure(self):
+        """What comes after it is: the pause is the shortest, and the log has a warning."""
+        self.compute.patience = 10**6
+        self._in_force_with_server()
+        self.end(self.lent, {self.one: 1})
+        warnings = self.useFixture(fixtures.FakeLogger(outbox.LOG.name, level=logging.WARNING))
+        for error, pause in ((ComputeUnavailable("Nova sleeps."), 1),
+                             (ComputeRefused("There is no such host."), 15)):
+            for _ in range(5):
+                self.assertEqual(1, self.work().waiting)
+                self.pass_time()
+            self.failing("delete_flavor_servers", error)
+            self.assertEqual(1, self.work().failed)
+            [call, *_] = outbox.list_(self.ctx)
+            wait = call.next_at - datetime.datetime.now(datetime.UTC)
+            self.assertLessEqual(wait.total_seconds(), pause)
+            self.assertEqual(1, call.attempts)
+            self.assertIn(str(error), warnings.output)
+            self.pass_time()
+
     def test_no_patience(self):
         self.compute.patience = 10**6
         self._in_force_with_server()
@@ -265,8 +483,9 @@ class TestOutbox(OutboxTestCase):
         self.end(self.lent, {self.one: 1})
         self.names()
         self.work_until_done()
-        self.assertEqual(["revoke_flavor", "delete_flavor_servers", "remove_aggregate",
-                          "remove_flavor", "remove_server_group"], self.names())
+        self.assertEqual(["revoke_flavor", "delete_flavor_servers", "remove_host",
+                          "remove_aggregate", "remove_flavor", "remove_server_group"],
+                         self.names())
         self.assertEqual({}, self.compute.made())
         self.assertEqual([None] * 3, list(self.kept(self.reservation).values()))
 
@@ -285,6 +504,15 @@ class TestOutbox(OutboxTestCase):
                          self.waiting())
         self.work_until_done()
         self.assertEqual([], list(self.compute.made()))
+
+    def test_a_host_that_comes_back(self):
+        """It has another id then, and enters the freepool after it has left it, not before."""
+        self.failing("remove_from_freepool", ComputeUnavailable("no"))
+        self.provisioner.remove_host(self.ctx, self.one.host)
+        self.provisioner.add_host(self.ctx, dataclasses.replace(self.one.host, id=99))
+        self.work_until_done()
+        self.assertEqual(({"one", "two"}, ["remove_from_freepool", "add_to_freepool"]),
+                         (self.compute.freepool, self.names()))
 
     def test_left_behind(self):
         """What ended reservations have is removed; what others have is told of."""

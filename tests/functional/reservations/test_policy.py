@@ -1,12 +1,13 @@
 import datetime
-import functools
 import threading
 
-from placement_core import errors as core_errors
+import sqlalchemy as sa
+
+from placement_core import db, errors as core_errors
 from placement_core.catalog import projects
 from placement_core.placement.usage.usage_index import UsageIndex
+from placement_core.reservations import tables
 from placement_core.reservations.errors import NoRoom, OverQuota, PolicyRefused
-from placement_core.reservations.policy.rules import LeaseRules
 from tests import databases, round_trips
 from tests.functional.reservations import lease_cases, ruled
 from tests.functional.reservations.lease_cases import DAY, HOUR, SECOND
@@ -237,6 +238,39 @@ class TestSums(BudgetsTestCase):
         self.create(self.instances(4))
         self.refused(self.create, self.instances(1))
 
+    def test_what_grows_in_force_counts_from_then_on(self):
+        self.register({"lease:host_hours": 30})
+        lease = self.started(self.whole(1), end=self.now + 20 * HOUR)
+        lease = self.back(lease, 19 * HOUR)
+        self.change(lease, {"min": 2, "max": 2})
+        # Twenty hours of one host, and the last hour of another.
+        self.assertEqual([("lease:host_hours", "p", 30, 21, 10)],
+                         self.refused(self.create, self.whole(), end=10))
+        self.create(self.whole(), end=9)
+
+    def test_what_is_extended_in_force_without_a_host_that_failed(self):
+        """What the lease gave back others may have; it does not pay for its extension."""
+        self.register({"lease:host_hours": 40})
+        lease = self.started(self.whole(1, 2), end=self.now + 20 * HOUR, project=self.left)
+        lease = self.back(lease, 15 * HOUR)
+        [hosts] = self.held(lease)
+        self.give_back(lease, min(hosts), 15 * HOUR)
+        self.create(self.whole(), start=None, end=self.now + 30 * HOUR, project=self.right)
+        self.create(self.whole(), start=None, end=self.now + 5 * HOUR, project=self.left)
+        self.assertEqual(
+            [("lease:host_hours", self.left, 40, 40, 10)],
+            self.refused(self.change, lease, end_at=lease.end_at + 10 * HOUR))
+
+    def give_back(self, lease, host_id, span):
+        """Let a lease have had a host for so long after its start."""
+        table = tables.computehost_allocations
+        with db.write(self.ctx) as session:
+            session.execute(
+                sa.update(table).where(
+                    table.c.reservation_id == lease.reservations[0].id,
+                    table.c.computehost_id == host_id)
+                .values(end_second=table.c.start_second + int(span.total_seconds())))
+
     def test_what_it_costs(self):
         trips = round_trips.RoundTrips(self.database)
         self.create(self.instances(), project=self.left)
@@ -281,18 +315,6 @@ class TestSums(BudgetsTestCase):
         self.assertEqual(
             [("lease:vcpu_hours", self.trunk, 4, 4, 4)],
             self.refused(self.change, lease, end_at=2))
-
-    def limit_after_prepare(self, node, value):
-        """Let somebody set a limit when the next lease has been prepared."""
-        prepare = LeaseRules.prepare
-
-        def set_limit(*arguments, **named):
-            check = prepare(self.rules, *arguments, **named)
-            self.rules.prepare = functools.partial(prepare, self.rules)
-            self.limit(node, {"lease:vcpu_hours": value})
-            return check
-
-        self.rules.prepare = set_limit
 
     def test_sums_beyond_64_bits(self):
         self.register({"lease:memory_gb_hours": -1})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import sqlalchemy as sa
 
 from placement_core import db
@@ -91,6 +93,19 @@ class TestShown(_Shown, lease_cases.LeasesTestCase):
             self.assertEqual(event, turn.event_type)
             self.assert_seen(self.transitions.execute, self.context(), turn)
         self.assert_seen(self.leases.delete, self.context(), lease.id)
+
+    def test_a_change_that_was_lost(self):
+        """After a restore, a lease that changes gets no version that it had before."""
+        lease = self.create(self.instances(), start=2, end=3)
+        [before] = self.rows(tables.leases)
+        self.change(lease, name="lost")
+        self.look()
+        with db.write(self.ctx) as session:
+            session.execute(sa.update(tables.leases).values(
+                version=before.version, name=before.name))
+        time.sleep(2.1)  # a restore takes longer
+        self.change(lease, name="other")
+        self.look()
 
     def test_events_that_fail(self):
         lease = self.create(self.instances(), start=2, end=3)

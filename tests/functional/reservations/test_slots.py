@@ -1,5 +1,8 @@
 import fixtures
+import sqlalchemy as sa
 
+from placement_core import db
+from placement_core.db import clock
 from placement_core.placement import (
     allocations,
     errors as placement_errors,
@@ -7,12 +10,13 @@ from placement_core.placement import (
     providers,
     resource_classes,
 )
-from placement_core.reservations import records
+from placement_core.reservations import records, tables
 from placement_core.reservations.errors import WrongStatus
+from placement_core.reservations.leases import history
 from placement_core.reservations.provisioning import slots
 from placement_core.reservations.provisioning.provisioner import HOST
 from placement_core.testing import factories
-from tests import databases
+from tests import databases, races
 from tests.functional.reservations.provisioner_cases import PROJECT, ProvisionerTestCase
 
 
@@ -166,6 +170,53 @@ class TestSlots(ProvisionerTestCase):
         providers.delete(self.ctx, self.one.child.uuid)
         self.assertEqual(1, slots.tidy(self.ctx))
         self.assertFalse(self.has_class())
+
+    def test_a_class_whose_lease_the_history_removed(self):
+        """It goes with the last server: nothing else would tell later that it was ours."""
+        servers = self._end_and_forget()
+        for server, has_class in zip(servers, (True, False), strict=True):
+            allocations.delete(self.ctx, server)
+            self.assertEqual((1, has_class), (slots.tidy(self.ctx), self.has_class()))
+        self.assertEqual(([], []), (self.slots(self.one), self.slots(self.two)))
+
+    def test_two_managers_tidy_at_once(self):
+        """Each removes another inventory; the one that comes last removes the class, too."""
+        for server in self._end_and_forget():
+            allocations.delete(self.ctx, server)
+        first, last = slots._find_closed(self.ctx)
+
+        def remove(paused):
+            ctx = self.context()
+            with db.write(ctx):
+                slots._remove_closed(ctx, *first)
+                paused.here()
+
+        with races.Paused(remove) as paused:
+            self.assertIsNone(paused.against(
+                self.database, lambda: slots._remove_closed(self.context(), *last)))
+        self.assertIsNone(paused.outcome)
+        self.assertFalse(self.has_class())
+
+    def _end_and_forget(self):
+        """End a lease whose servers stay, and have the history remove it; return the servers."""
+        self.start(self.lent, {self.one: 1, self.two: 1})
+        servers = [self.boot(self.one), self.boot(self.two)]
+        self.end(self.lent, {self.one: 1, self.two: 1})
+        with db.write(self.ctx) as session:
+            session.execute(sa.update(tables.leases).values(
+                ended_at=clock.in_seconds(sa.literal_column("-1", sa.Integer))))
+        self.assertEqual(1, history.remove_old(self.ctx, keep_days=0).leases)
+        return servers
+
+    def test_a_reservation_in_force_without_hosts(self):
+        """It keeps its class, which its flavor names: it gets hosts again."""
+        self.start(self.lent, {self.one: 2})
+        server = self.boot(self.one)
+        self.change(self.lent, {self.one: 2}, {})
+        allocations.delete(self.ctx, server)
+        self.assertEqual((1, True), (slots.tidy(self.ctx), self.has_class()))
+        self.change(self.lent, {}, {self.two: 2})
+        self.boot(self.two)
 
     def test_tidying_leaves_what_is_not_ours(self):
         """Classes of reservations in force, of other services, and of no reservation."""

@@ -1,3 +1,4 @@
+from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import errors, tables
 from placement_core.reservations.leases.transitions import EventAttempt
 from tests import databases
@@ -147,17 +148,41 @@ class TestWhatHappens(TurnsTestCase):
         self.assertEqual(("TERMINATED", ["deleted"], ["DONE"] * 3), self.states(lease))
         self.assertEqual("given up", self.provisioner.asked[-1][0])
 
+    def failed_to_end(self, reservation):
+        """Make a lease whose end was due an hour ago, and has failed for good."""
+        lease = self.started(reservation, end=2)
+        lease = self.back(lease, lease.end_at - self.now + HOUR)
+        self.transitions.fail(self.ctx, self.claimed(lease, "end_lease"), "servers are left")
+        return lease
+
     def test_an_end_that_fails_for_good(self):
         """It is in force still; another end is another try."""
-        lease = self.started(self.instances(), end=2)
-        self.transitions.fail(self.ctx, self.claimed(lease, "end_lease"), "servers are left")
+        lease = self.failed_to_end(self.instances())
         self.assertEqual(("ERROR", ["active"], ["DONE", "UNDONE", "ERROR"]), self.states(lease))
+        self.assertRaises(errors.InvalidLease, self.change, lease, {"amount": 2})
+        self.assertRaises(errors.InvalidLease, self.change, lease, {"amount": 2},
+                          end_at=lease.end_at)
         self.change(lease, end_at=2.5)
         self.assertEqual(
             ("ACTIVE", ["active"], ["DONE", "UNDONE", "UNDONE"]), self.states(lease))
         self.transitions.fail(self.ctx, self.claimed(lease, "end_lease"), "servers are left")
         self.leases.delete(self.ctx, lease.id)
         self.assertEqual("ended", self.provisioner.asked[-1][0])
+
+    def test_ended_after_its_end_has_failed(self):
+        """It ends when it was to, whenever that is possible."""
+        lease = self.failed_to_end(self.whole())
+        ended = self.change(lease, end_now=True)
+        self.assertEqual(lease.window, ended.window)
+        self.assertEqual(ended, self.get(lease))
+        self.assertEqual(("TERMINATED", ["deleted"], ["DONE"] * 3), self.states(lease))
+        self.assertEqual("ended", self.provisioner.asked[-1][0])
+
+    def test_another_end_where_another_lease_has_the_host(self):
+        late = self.failed_to_end(self.whole())
+        self.create(self.whole(2), start=None, end=1)
+        self.assertRaises(DoesNotFit, self.change, late, end_at=3)
+        self.assertEqual("ERROR", self.get(late).status)
 
     def test_a_preparation_that_fails(self):
         """The lease goes on."""

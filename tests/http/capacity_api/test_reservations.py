@@ -130,7 +130,8 @@ class TestTimeline(ReservationsTestCase):
                       f"start={date(1)}&end={date(1)}", "start=9999-01-01 00:00",
                       f"end={date(-1)}"):
             self.capacity("GET", f"/timeline?{query.replace(' ', '%20')}", status=400)
-        self.capacity("GET", "/timeline?start=9998-12-31%2000:00")
+        for start in ("9998-12-31", "0001-01-01"):
+            self.capacity("GET", f"/timeline?start={start}%2000:00")
 
 
 class TestNextFit(ReservationsTestCase):

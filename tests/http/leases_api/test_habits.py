@@ -17,6 +17,23 @@ class TestHabits(LeasesTestCase):
             self.assertEqual(_VERSIONS, response.json, path)
         self.assertEqual("1.39", self.ask("GET", "/").json["versions"][0]["max_version"])
 
+    def test_head_is_get_without_its_body(self) -> None:
+        """As in Blazar: probes of load balancers send it."""
+        self.host()
+        lease = self.lease()
+        for path, status, token in (
+            ("", 300, None), ("/", 300, None), ("/versions", 300, None),
+            ("/leases", 200, "admin"), (f"/leases/{lease['id']}.json", 200, "admin"),
+            ("/os-hosts", 200, "admin"), (f"/leases/{NOBODY}", 404, "admin"),
+            ("/leases", 401, None), ("/nothing", 404, "admin"),
+        ):
+            response = self.v1("GET", path, status=status, token=token)
+            headed = self.v1("HEAD", path, status=status, token=token)
+            self.assertEqual(b"", headed.body)
+            self.assertEqual(
+                response.headers["Content-Length"], headed.headers["Content-Length"], path)
+            self.assertEqual(response.headers["Content-Type"], headed.headers["Content-Type"])
+
     def test_below_a_prefix(self) -> None:
         response = self.v1("GET", "", status=300, environ={"SCRIPT_NAME": "/capacity"})
         self.assertEqual(
@@ -71,8 +88,9 @@ class TestHabits(LeasesTestCase):
                      "/leases/%00"):
             self.turned_away(404, "", "GET", path)
         for method, path, allowed in (
-            ("PATCH", "/leases", "GET, POST"), ("POST", f"/leases/{NOBODY}", "DELETE, GET, PUT"),
-            ("POST", "/os-hosts/allocations", "GET"), ("DELETE", "/os-hosts/properties/x",
+            ("PATCH", "/leases", "GET, HEAD, POST"),
+            ("POST", f"/leases/{NOBODY}", "DELETE, GET, HEAD, PUT"),
+            ("POST", "/os-hosts/allocations", "GET, HEAD"), ("DELETE", "/os-hosts/properties/x",
                                                       "PATCH"),
         ):
             response = self.turned_away(405, method, method, path)

@@ -34,6 +34,13 @@ class TestHosts(ReservationsContract, base.TestCase):
         return host.HostReservations(cfg.ConfigOpts())
 
 
+class TestHostsOfOneKind(TestHosts):
+    """The demand says where the hosts are to lie, too."""
+
+    fields = {**TestHosts.fields,
+              "resource_properties": '["==", "$within", "property:hypervisor_type"]'}
+
+
 class _Instances(ReservationsContract):
     affinity: object
     may_be_zero = ("disk_gb",)

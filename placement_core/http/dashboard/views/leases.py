@@ -12,6 +12,7 @@ from placement_core.http import pages
 from placement_core.http.dashboard import choices, projects, rendering, scopes
 from placement_core.http.dashboard.panels import calendar
 from placement_core.http.dashboard.panels.calendar import LeaseBar
+from placement_core.http.dashboard.pictures import elements
 from placement_core.http.dashboard.pictures.timeline import Period
 from placement_core.http.errors import NotAllowed
 from placement_core.http.leases_api import dates, policies
@@ -21,6 +22,9 @@ from placement_core.recent_changes import Scope
 from placement_core.reservations import records
 from placement_core.reservations.errors import HostNotFound, InvalidLease
 from placement_core.reservations.hosts import host_calendar, host_queries
+
+#: The rules of the page; only some callers may know on which hosts leases are.
+RULES = (*scopes.LEASE_RULES, policies.HOSTS_ALLOCATIONS)
 
 _PATH = "/leases"
 #: How many leases, or hosts, a page has.
@@ -34,10 +38,12 @@ _STATUSES = (records.PENDING, records.ACTIVE, records.TERMINATED, records.ERROR)
 class CalendarGroup:
     """A host or project with its leases; without one, all of a page.
 
+    :ivar key: what ids of the page have of it.
     :ivar name: of a host, the id of a project; None: neither.
     :ivar href: of its page.
     """
 
+    key: str
     name: str | None
     href: str | None
     leases: Sequence[LeaseBar]
@@ -54,6 +60,9 @@ def show(call: Call) -> Reply:
     scope = Scope(scope.project_id or project_id)
     period = _parse_period(call)
     way = pages.get_last(call.query, "by") or "time"
+    may_see_hosts = call.allows(policies.HOSTS_ALLOCATIONS)
+    if not may_see_hosts and (way == "host" or pages.get_last(call.query, "host")):
+        raise NotAllowed(policies.HOSTS_ALLOCATIONS)
     if way == "host":
         groups, marker = _list_hosts(call, scope, period)
     else:
@@ -62,7 +71,9 @@ def show(call: Call) -> Reply:
         lease.project_id for group in groups for lease in group.leases})
     return rendering.render(
         call, "leases.html", title="Leases", groups=groups, period=period, names=names,
-        ways=choices.make_choices(call, _PATH, "by", _WAYS, way), statuses=_STATUSES,
+        ways=choices.make_choices(call, _PATH, "by", {
+            value: text for value, text in _WAYS.items() if may_see_hosts or value != "host"},
+            way), statuses=_STATUSES, may_see_hosts=may_see_hosts,
         fields={name: pages.get_last(call.query, name) or "" for name in (
             "by", "project", "host", "status", "start", "end")},
         next_url=choices.make_next_url(call, _PATH, marker))
@@ -80,15 +91,15 @@ def _list_leases(
         status=pages.get_last(call.query, "status") or None,
         after=pages.get_last(call.query, choices.AFTER) or None)
     if not by_project:
-        return ([_make_group(call, period, 0, None, None, page.leases)] if page.leases else [],
+        return ([_make_group(call, period, "all", None, None, page.leases)] if page.leases else [],
                 page.next_id)
     leases_of: dict[str, list[LeaseBar]] = {}
     for lease in page.leases:
         leases_of.setdefault(lease.project_id, []).append(lease)
     return [_make_group(
-        call, period, number, project_id, projects.make_url(call, project_id), leases)
-            for number, (project_id, leases) in enumerate(sorted(leases_of.items()))
-            ], page.next_id
+        call, period, elements.make_key(project_id), project_id,
+        projects.make_url(call, project_id), leases)
+            for project_id, leases in sorted(leases_of.items())], page.next_id
 
 
 def _list_hosts(
@@ -106,7 +117,7 @@ def _list_hosts(
         host_id=host_id, after=int(after), limit=_MOST_HOSTS + 1)
     status = pages.get_last(call.query, "status")
     groups = [_make_group(
-        call, period, host.id, host.name, rendering.make_url(
+        call, period, str(host.id), host.name, rendering.make_url(
             rendering.get_mount(call), f"/hosts/{host.provider_uuid}", {}),
         [LeaseBar.of_share(share) for share in host.shares
          if status in (None, "", share.status)]) for host in hosts[:_MOST_HOSTS]]
@@ -115,12 +126,12 @@ def _list_hosts(
 
 
 def _make_group(
-    call: Call, period: Period, number: int, name: str | None, href: str | None,
+    call: Call, period: Period, key: str, name: str | None, href: str | None,
     leases: Sequence[LeaseBar],
 ) -> CalendarGroup:
     now = datetime.datetime.now(datetime.UTC)
-    return CalendarGroup(name, href, leases, calendar.draw(
-        call, f"leases-{number}", period, now, None, leases))
+    return CalendarGroup(key, name, href, leases, calendar.draw(
+        call, f"leases-{key}", period, now, None, leases))
 
 
 def _find_host(call: Call) -> int | None:

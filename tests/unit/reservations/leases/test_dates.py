@@ -67,12 +67,38 @@ class TestChanges(base.TestCase):
         self.assertEqual(hours(1), self.resolved(end_at=hours(1.25)).before_end_at)
         self.assertEqual(hours(2), self.resolved(before_end_at=hours(2)).before_end_at)
 
+    def test_an_end_in_the_present_minute(self):
+        """It means now, where a lease can end now."""
+        for end_at, status, expected in (
+            (hours(1.5).replace(second=0), records.ACTIVE, True),
+            (hours(1.5), records.ACTIVE, True),
+            (hours(1.5) + _SECOND, records.ACTIVE, False),
+            (hours(1.5).replace(second=0) - _SECOND, records.ACTIVE, False),
+            (hours(1.5), records.PENDING, False),
+            (None, records.ACTIVE, False),
+        ):
+            self.assertEqual(expected, dates.is_end_now(
+                lease(status=status), LeaseChange(end_at=end_at), hours(1.5)))
+
     def test_a_start_that_was(self):
         for change in ({"start_now": True}, {"start_at": hours(2)}):
             self.assertRaises(
                 InvalidLease, self.resolved, now=hours(1.5), status=records.ACTIVE, **change)
         self.assertEqual(hours(1), self.resolved(
             now=hours(1.5), status=records.ACTIVE, start_at=hours(1)).window.start_at)
+
+    def test_the_minute_of_a_start_that_was(self):
+        """Clients send minutes, and repeat the start of a lease that began within one."""
+        minute = hours(1).replace(second=0)
+        for now, status in ((hours(1.5), records.ACTIVE), (hours(1.5), records.PENDING),
+                            (hours(1), records.PENDING)):
+            self.assertEqual(hours(1), self.resolved(
+                now=now, status=status, start_at=minute).window.start_at)
+        for start_at in (minute - 60 * _SECOND, minute + 60 * _SECOND, minute + _SECOND):
+            self.assertRaises(InvalidLease, self.resolved, now=hours(1.5), start_at=start_at,
+                              status=records.ACTIVE)
+        # One that is to come may be earlier.
+        self.assertEqual(minute, self.resolved(start_at=minute).window.start_at)
 
     def test_another_start(self):
         self.assertEqual(NOW, self.resolved(start_now=True).window.start_at)
