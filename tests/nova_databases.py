@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
 
@@ -56,6 +57,37 @@ def reflected(url: str, *names: str) -> tuple[sa.Engine, dict[str, sa.Table]]:
     metadata = sa.MetaData()
     metadata.reflect(engine, only=names)
     return engine, {name: metadata.tables[name] for name in names}
+
+
+def restrict(
+    url: str, privileges: Mapping[str, str], add_cleanup: Callable[..., object]
+) -> str:
+    """Return the URL of a server's database for a new user.
+
+    :param privileges: {table: what the user may do with it}; nothing with the others.
+    """
+    made = sa.make_url(url)
+    user = f"{made.database}_user"
+    if made.get_backend_name() == "mysql":
+        user = user[-32:]
+        create, drop = f"CREATE USER {user} IDENTIFIED BY 'secret'", [f"DROP USER {user}"]
+    else:
+        create = f"CREATE ROLE {user} LOGIN PASSWORD 'secret'"
+        drop = [f"DROP OWNED BY {user}", f"DROP ROLE {user}"]
+    grants = [f"GRANT {granted} ON {table} TO {user}" for table, granted in privileges.items()]
+    if made.get_backend_name() == "postgresql":
+        grants += [f"GRANT USAGE ON SEQUENCE {table}_id_seq TO {user}"
+                   for table, granted in privileges.items() if "INSERT" in granted]
+
+    def execute(*statements: str) -> None:
+        engine = sa.create_engine(made, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement)
+
+    execute(create, *grants)
+    add_cleanup(execute, *drop)
+    return made.set(username=user, password="secret").render_as_string(hide_password=False)
 
 
 def _empty(kind: str, schema: str, name: str) -> str:

@@ -30,9 +30,6 @@ LOG = logging.getLogger(__name__)
 #: if only a few rows may be filled.
 _PAGE = 500
 
-#: The project of the marker row that nova's own migration inserts.
-_MARKER_PROJECT = "00000000-0000-0000-0000-000000000000"
-
 _mappings = tables.instance_mappings
 _instances = cell_tables.instances
 
@@ -62,7 +59,7 @@ class _Backfill:
     @property
     def is_unfilled(self) -> sa.ColumnElement[bool]:
         """The condition for rows that lack the value."""
-        return sa.and_(self.column.is_(None), _mappings.c.project_id != _MARKER_PROJECT)
+        return sa.and_(self.column.is_(None), _mappings.c.project_id != tables.MARKER_PROJECT)
 
 
 def populate_user_id(ctx: Context, max_count: int, cells: CellDatabases) -> tuple[int, int]:
@@ -209,8 +206,9 @@ class _Round:
             return self._backfill.read_values(ctx, [row.instance_uuid for row in rows[cell.id]])
 
         answers = self._cells.scatter_gather(self._ctx, read, [self._up[id_] for id_ in rows])
+        ids = {self._up[id_].uuid: id_ for id_ in rows}
         for missing in answers.missing:
-            [id_] = [id_ for id_ in rows if self._up[id_].uuid == missing.uuid]
+            id_ = ids[missing.uuid]
             del self._up[id_]
             self._down[id_] = f"cell {missing.name} is missing: {missing.reason}"
         return {uuid: value for values in answers.answers.values()

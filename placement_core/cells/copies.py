@@ -48,8 +48,20 @@ _UPDATE_GROUP = sa.update(_groups).where(_groups.c.id == sa.bindparam("of_id"))
 _DELETE_GROUP = sa.delete(_groups).where(_groups.c.id == sa.bindparam("of_id"))
 _DELETE_MEMBERS = sa.delete(_members).where(_members.c.group_id == sa.bindparam("of_id"))
 
+#: What instance mappings may lack until ``db sync --contract``.
+_CONTRACTED = ("user_id", "queued_for_delete")
+
 #: {field: value} of an instance mapping or a server group.
 Fields = Mapping[str, Any]
+
+
+@db.retry_writes
+def list_required_fields(ctx: Context) -> Sequence[str]:
+    """Return the fields that an instance mapping must have since the contract step."""
+    with db.read(ctx) as session:
+        columns = sa.inspect(session.connection).get_columns(_instances.name)
+    return [column["name"] for column in columns
+            if column["name"] in _CONTRACTED and not column["nullable"]]
 
 
 @db.retry_writes

@@ -28,9 +28,10 @@ _mappings, _cells = tables.instance_mappings, tables.cell_mappings
 
 _ALIVE = _mappings.c.queued_for_delete == sa.false()
 #: The mapping lacks what counting needs, so its project is counted in the cells.
-_UNMIGRATED = sa.or_(
-    _mappings.c.queued_for_delete.is_(None),
-    sa.and_(_mappings.c.user_id.is_(None), _ALIVE))
+_UNMIGRATED = sa.and_(
+    _mappings.c.project_id != tables.MARKER_PROJECT,
+    sa.or_(_mappings.c.queued_for_delete.is_(None),
+           sa.and_(_mappings.c.user_id.is_(None), _ALIVE)))
 
 _COUNTED = sa.and_(
     instances.c.deleted == 0,

@@ -13,7 +13,7 @@ import logging
 import os.path
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
@@ -170,9 +170,10 @@ class CellDatabases:
         :raises errors.ConfigurationError: the cell's URL is not valid or not allowed.
         """
         settings = self._make_settings(cell)
-        if _is_own(ctx, self._check_url(ctx, settings)):
+        if _is_own(ctx, self._check_url(ctx, cell, settings)):
             return ctx
-        database = engines.SHARED.database(settings, of_cell=True)
+        with _unfilled_errors(cell, settings):
+            database = engines.SHARED.database(settings, of_cell=True)
         return Context(database, ctx.identity, ctx.request_id)
 
     def require_usable(self, ctx: Context, cell: Cell) -> None:
@@ -180,12 +181,12 @@ class CellDatabases:
 
         :raises errors.ConfigurationError: the cell's URL is not valid or not allowed.
         """
-        self._check_url(ctx, self._make_settings(cell))
+        self._check_url(ctx, cell, self._make_settings(cell))
 
     def same_database(self, ctx: Context, one: Cell, other: Cell) -> bool:
         """Return whether two cells have the same database; a cell with an invalid URL has none."""
         try:
-            places = [_get_location(self._check_url(ctx, self._make_settings(cell)))
+            places = [_get_location(self._check_url(ctx, cell, self._make_settings(cell)))
                       for cell in (one, other)]
         except errors.ConfigurationError:
             return False
@@ -199,14 +200,25 @@ class CellDatabases:
             raise errors.ConfigurationError(f"{named}: {error}") from None
         return dataclasses.replace(self._cell, connection=connection, named=named)
 
-    def _check_url(self, ctx: Context, settings: Settings) -> sa.URL:
-        url = resolve_url(settings)
+    def _check_url(self, ctx: Context, cell: Cell, settings: Settings) -> sa.URL:
+        with _unfilled_errors(cell, settings):
+            url = resolve_url(settings)
         if not _is_own(ctx, url):
             try:
                 urls.require_allowed(url, self._rules)
-            except errors.ConfigurationError as error:
-                raise errors.ConfigurationError(f"{settings.named}: {error}") from None
+                if urls.asks_for_login(cell.database_connection) and not self._rules.hosts:
+                    urls.require_same_hosts(url, self._resolve_source())
+            except urls.UrlRefused as refusal:
+                reason = refusal.rule if _is_filled(cell, settings) else refusal
+                raise errors.ConfigurationError(f"{settings.named}: {reason}") from None
         return url
+
+    def _resolve_source(self) -> sa.URL:
+        try:
+            return resolve_url(dataclasses.replace(
+                self._cell, connection=self._template_source))
+        except errors.ConfigurationError:
+            raise urls.UrlRefused("what fills its template is no URL of a database") from None
 
     def cells(self, ctx: Context) -> list[Cell]:
         """Return all cells in the order of creation, including disabled ones and cell0."""
@@ -359,6 +371,25 @@ def _format_detail(query: _CellQuery[Any]) -> str:
         cause = cause.__cause__
     message = str(cause).strip().partition("\n")[0]
     return f" ({message.replace(query.password, MASK) if query.password else message})"
+
+
+def _is_filled(cell: Cell, settings: Settings) -> bool:
+    return settings.connection != cell.database_connection
+
+
+@contextlib.contextmanager
+def _unfilled_errors(cell: Cell, settings: Settings) -> Iterator[None]:
+    """Leave the URL out of errors if it is a template that was filled in.
+
+    Whoever may write a template must not read there what filled it.
+    """
+    try:
+        yield
+    except errors.ConfigurationError:
+        if not _is_filled(cell, settings):
+            raise
+        raise errors.ConfigurationError(
+            f"{settings.named}: its template makes no URL of a database") from None
 
 
 def _is_own(ctx: Context, url: sa.URL) -> bool:

@@ -9,12 +9,11 @@ together.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Collection, Iterator
 
-from placement_core import errors
+from placement_core import errors, forks
 from placement_core.db import Session
 from placement_core.db.availability import GRACE_SECONDS
 from placement_core.db.database import Database, Settings
@@ -52,7 +51,7 @@ class EngineRegistry:
         self._reads_started: dict[Database, list[float]] = {}
         #: The parents' databases: referenced, so that their connections are not closed here.
         self._inherited: list[dict[Settings, Database]] = []
-        os.register_at_fork(after_in_child=self._renew)
+        forks.call_in_child(self, EngineRegistry._renew)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()

@@ -81,7 +81,6 @@ def create(
     return _create(ctx, cells, new)
 
 
-@db.retry_writes
 def update(ctx: Context, cells: CellDatabases, cell: str, changes: Mapping[str, Any]) -> Cell:
     """Update a cell mapping; return it.
 
@@ -92,23 +91,7 @@ def update(ctx: Context, cells: CellDatabases, cell: str, changes: Mapping[str, 
     :raises errors.InvalidCell: a value is not valid.
     :raises errors.DuplicateCell: another cell has this name or database.
     """
-    with db.write(ctx) as own:
-        revisions.increment(own, revisions.CELLS)
-        with db.write(cells.api(ctx)) as session:
-            present = load_cells(session)
-            before = pick(present, cell)
-            after = dataclasses.replace(before, **changes)
-            if after == before:
-                return before
-            _require_valid(after)
-            # A connection that nova wrote is not checked when another field changes.
-            if after.database_connection != before.database_connection:
-                _require_usable(ctx, cells, after)
-                _require_own_database(ctx, cells, after, present)
-            if after.name != before.name:
-                _require_unique_name(after, present)
-            session.execute(_UPDATE, {"of_id": before.id, **_values(after)})
-    return after
+    return _update(ctx, cells, _Choice(cell), changes)
 
 
 def require_copyable(
@@ -151,7 +134,6 @@ def put_copy(ctx: Context, cells: CellDatabases, cell: Cell) -> None:
             session.execute(sa.insert(_mappings), values | {"uuid": cell.uuid})
 
 
-@db.retry_writes
 def delete(ctx: Context, cells: CellDatabases, cell: str) -> None:
     """Delete a cell mapping; its database is not changed.
 
@@ -160,10 +142,67 @@ def delete(ctx: Context, cells: CellDatabases, cell: str) -> None:
     :raises errors.AmbiguousCell: several cells have this name.
     :raises errors.CellInUse: instances or hosts are mapped to it.
     """
+    _delete(ctx, cells, _Choice(cell))
+
+
+class _Choice:
+    """The cell that a request is about, which stays the same when its transaction is repeated.
+
+    Where the mappings are in another database, an earlier attempt may have committed a new name,
+    or the removal, there, and its commit to our own database failed.
+    """
+
+    def __init__(self, name_or_uuid: str) -> None:
+        self._sought = name_or_uuid
+        self._was_deleted = False
+
+    def pick(self, cells: list[Cell]) -> Cell:
+        """Return the cell; raise the errors that ``get`` raises."""
+        cell = pick(cells, self._sought)
+        self._sought = cell.uuid
+        return cell
+
+    def note_deletion(self) -> None:
+        """Remember that an attempt deletes the cell."""
+        self._was_deleted = True
+
+    def is_deleted(self, cells: list[Cell]) -> bool:
+        """Return whether an earlier attempt deleted the cell."""
+        return self._was_deleted and all(cell.uuid != self._sought for cell in cells)
+
+
+@db.retry_writes
+def _update(
+    ctx: Context, cells: CellDatabases, choice: _Choice, changes: Mapping[str, Any]
+) -> Cell:
     with db.write(ctx) as own:
         revisions.increment(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
-            target = pick(load_cells(session), cell)
+            present = load_cells(session)
+            before = choice.pick(present)
+            after = dataclasses.replace(before, **changes)
+            if after == before:
+                return before
+            _require_valid(after)
+            # A connection that nova wrote is not checked when another field changes.
+            if after.database_connection != before.database_connection:
+                _require_usable(ctx, cells, after)
+                _require_own_database(ctx, cells, after, present)
+            if after.name != before.name:
+                _require_unique_name(after, present)
+            session.execute(_UPDATE, {"of_id": before.id, **_values(after)})
+    return after
+
+
+@db.retry_writes
+def _delete(ctx: Context, cells: CellDatabases, choice: _Choice) -> None:
+    with db.write(ctx) as own:
+        revisions.increment(own, revisions.CELLS)
+        with db.write(cells.api(ctx)) as session:
+            present = load_cells(session)
+            if choice.is_deleted(present):
+                return
+            target = choice.pick(present)
             # SQLite does not enforce foreign keys by itself.
             if session.execute(_MAPPED, {"of_id": target.id}).first() is not None:
                 raise errors.CellInUse(target.title)
@@ -171,6 +210,7 @@ def delete(ctx: Context, cells: CellDatabases, cell: str) -> None:
                 session.execute(_DELETE, {"of_id": target.id})
             except db_exception.DBReferenceError:
                 raise errors.CellInUse(target.title) from None
+            choice.note_deletion()
 
 
 @db.retry_writes

@@ -6,7 +6,6 @@ only the columns that are used.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Sequence
 
 import sqlalchemy as sa
@@ -17,6 +16,7 @@ from placement_core.cells import cell_tables
 from placement_core.cells.databases import CellAnswers, CellDatabases
 from placement_core.cells.records import Cell
 from placement_core.context import Context
+from placement_core.db import sqlite_files
 
 #: The tables that a cell's database must have.
 TABLES = tuple(table.name for table in cell_tables.metadata.sorted_tables)
@@ -43,11 +43,12 @@ def sync(ctx: Context, cells: CellDatabases, cell: Cell) -> list[str]:
     An existing table is not changed. A missing SQLite file is created, too.
 
     :raises errors.ConfigurationError: the cell's URL is not valid or not allowed.
-    :raises errors.Unavailable: its database does not answer.
+    :raises errors.Unavailable: its database does not answer, or its file cannot be made.
     """
     cell_ctx = cells.of(ctx, cell)
-    if cell_ctx.database.dialect == "sqlite":
-        _make_file(cell_ctx)
+    # Our own database is there, perhaps as a URI of a file.
+    if cell_ctx is not ctx and cell_ctx.database.dialect == "sqlite":
+        _make_file(cell_ctx.database.url.database or "")
     while True:
         before = list_present(cell_ctx)
         try:
@@ -66,9 +67,8 @@ def _create(ctx: Context, missing: list[str]) -> list[str]:
     return missing
 
 
-def _make_file(ctx: Context) -> None:
-    path = pathlib.Path(ctx.database.url.database or "")
+def _make_file(path: str) -> None:
     try:
-        path.touch()
+        sqlite_files.create_private(path)
     except OSError as error:
         raise errors.Unavailable(f"{path}: {error.strerror}") from None

@@ -9,6 +9,10 @@ import sqlalchemy as sa
 
 from placement_core.db.metadata import MYSQL_OPTIONS, metadata, timestamps
 
+#: The project of the instance mapping that nova's own migration inserts as a marker: it is no
+#: instance, and gets no user.
+MARKER_PROJECT = "00000000-0000-0000-0000-000000000000"
+
 cell_mappings = sa.Table(
     "cell_mappings", metadata,
     *timestamps(),

@@ -11,6 +11,7 @@ from placement_core.cli import base
 from placement_core.compute.nodes import Key
 from placement_core.compute.records import ComputeNode
 from placement_core.migrations import contract, online
+from placement_core.plugin_api.counting import MissingCell
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
@@ -35,17 +36,20 @@ class ListComputeNodes(base.Lister):
         self.empty = "No cell has compute nodes" + base.describe_filters(
             cell=parsed_args.cell, name=parsed_args.name) + "."
         nodes: list[ComputeNode] = []
+        missing: dict[str, MissingCell] = {}
         with self.parts(parsed_args) as (parts, ctx):
             after: Key | None = None
             while True:
                 page = parts.compute_nodes.list_(
                     ctx, cell=parsed_args.cell, named=parsed_args.name, after=after)
                 nodes += page.nodes
+                # A page asks only the cells from the one on in which the last ended.
+                missing |= {each.uuid: each for each in page.missing}
                 if not page.more:
                     break
                 after = nodes[-1].cell.uuid, nodes[-1].id
-        for missing in page.missing:
-            print(f"cell {missing.name} is missing: {missing.reason}", file=sys.stderr)
+        for each in missing.values():
+            print(f"cell {each.name} is missing: {each.reason}", file=sys.stderr)
             self.exit_code = 1
         return ("cell", "hypervisor_hostname", "uuid", "vcpus", "memory_mb", "local_gb",
                 "inventories", "state", "reason", "remarks"), [_make_row(node) for node in nodes]

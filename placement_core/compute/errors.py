@@ -36,6 +36,16 @@ class DuplicateComputeNode(NotMigratable):
         self.uuid, self.other, self.other_cell = uuid, other, other_cell
 
 
+class BadMarker(errors.Invalid):
+    """No page of compute nodes ended with this marker."""
+
+    code = "compute.node.marker"
+
+    def __init__(self, marker: str) -> None:
+        super().__init__(f"No page ended with {marker}.")
+        self.marker = marker
+
+
 class InvalidComputeNode(errors.Invalid):
     """A field of a compute node has an invalid value."""
 

@@ -4,8 +4,8 @@ The lock of the provider's row serializes migrations: two concurrent runs create
 What the node's record said when it was migrated is stored in ``migrated_nodes``. While that is
 unchanged, nothing is written, so that nova's compute service, or an operator, may change the
 inventories. If the record says something else of a resource class, its inventory is written
-again. An existing provider keeps the inventories that it has when its node is migrated for the
-first time.
+again. That of a class that the node has no more is removed, once nobody uses it. An existing
+provider keeps the inventories that it has when its node is migrated for the first time.
 Source: seed 001 (``_migrate_inventory``), requirement I6.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import uuid as uuids
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -27,7 +27,7 @@ from placement_core.compute import errors, rows, tables
 from placement_core.compute.offers import Offer
 from placement_core.compute.records import NodeRow
 from placement_core.context import Context
-from placement_core.db import Session
+from placement_core.db import Session, failures
 from placement_core.db.metadata import utcnow
 from placement_core.placement import (
     errors as placement_errors,
@@ -43,6 +43,8 @@ Facts = Mapping[str, Sequence[float | None]]
 
 _migrated = tables.migrated_nodes
 _providers = placement_tables.resource_providers
+_allocations = placement_tables.allocations
+_classes = placement_tables.resource_classes
 
 _RECORDS = sa.select(
     _migrated.c.uuid, _migrated.c.cell_uuid, _migrated.c.node_id, _migrated.c.facts)
@@ -50,6 +52,15 @@ _RECORD = _RECORDS.where(_migrated.c.uuid == sa.bindparam("of_uuid"))
 _EXISTING = (
     _RECORDS.join(_providers, _providers.c.uuid == _migrated.c.uuid)
     .where(_migrated.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+)
+_USED = (
+    sa.select(_providers.c.uuid, _classes.c.name)
+    .select_from(
+        _providers
+        .join(_allocations, _allocations.c.resource_provider_id == _providers.c.id)
+        .join(_classes, _classes.c.id == _allocations.c.resource_class_id))
+    .where(_providers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+    .distinct()
 )
 _INSERT = sa.insert(_migrated)
 _UPDATE = (
@@ -86,11 +97,37 @@ def list_migrated(ctx: Context, uuids: Collection[str]) -> dict[str, MigratedNod
                 for row in session.execute(_EXISTING, {"uuids": sorted(uuids)})}
 
 
-def is_due(migrated: MigratedNode | None, cell: Cell, node: NodeRow, offer: Offer) -> bool:
-    """Return whether a node is not migrated, or its record has changed since."""
+@db.retry_writes
+def list_used(
+    ctx: Context, offers: Iterable[tuple[str | None, Offer]],
+    migrated: Mapping[str, MigratedNode],
+) -> dict[str, set[str]]:
+    """Return {uuid: the resource classes that are used of it} of nodes that lost some.
+
+    :param offers: (uuid, offer) of nodes. If none of them lost any, no statement is sent.
+    """
+    uuids = {uuid for uuid, offer in offers if uuid is not None
+             and uuid in migrated and _list_lost(offer, migrated[uuid].facts)}
+    used: dict[str, set[str]] = {uuid: set() for uuid in uuids}
+    if uuids:
+        with db.read_once(ctx) as session:
+            for row in session.execute(_USED, {"uuids": sorted(uuids)}):
+                used[row.uuid].add(row.name)
+    return used
+
+
+def is_due(
+    migrated: MigratedNode | None, cell: Cell, node: NodeRow, offer: Offer,
+    used: Collection[str] = (),
+) -> bool:
+    """Return whether a node is not migrated, or its record has changed since.
+
+    :param used: the resource classes that are used of it: as long as they are, that it has them no
+        more is no change.
+    """
     if migrated is None or not migrated.is_of(cell, node):
         return True
-    return _to_json(_merge_facts(offer, migrated.facts)) != _to_json(migrated.facts)
+    return _to_json(_merge_facts(offer, migrated.facts, used)) != _to_json(migrated.facts)
 
 
 def migrate_inventory(
@@ -108,9 +145,29 @@ def migrate_inventory(
     """
     cell_ctx = cells.of(ctx, cell)
     if node.uuid is None and cell_ctx is not ctx:
-        node = _give_uuid(cell_ctx, cell, node)
+        node = give_uuid(cell_ctx, cell, node)
     stale = None if node.uuid is None else _find_stale_owner(ctx, cells, cell, node)
     return _write(ctx, cell, node, offer, stale)
+
+
+def give_uuid(ctx: Context, cell: Cell, node: NodeRow) -> NodeRow:
+    """Give a node a uuid in its cell, unless it has one there; return the node with it.
+
+    :param ctx: on the cell's database.
+    :raises errors.NotMigratable: the database takes none, or the node was deleted.
+    :raises core_errors.Unavailable: the database does not answer.
+    """
+    try:
+        uuid = rows.give_uuid(ctx, node.id)
+    except (db_exception.DBError, sa.exc.SQLAlchemyError) as error:
+        if isinstance(failures.translate(error), core_errors.Unavailable):
+            raise  # That passes: the transaction is repeated, or the database is away.
+        raise errors.NotMigratable(
+            node.title, cell.title, "it has no uuid, and its cell's database takes none"
+        ) from None
+    if uuid is None:
+        raise errors.NotMigratable(node.title, cell.title, "it was deleted meanwhile")
+    return dataclasses.replace(node, uuid=uuid)
 
 
 @db.retry_writes
@@ -122,7 +179,7 @@ def _write(
             resource_classes.ensure(ctx, name)
     with db.write(ctx) as session:
         if node.uuid is None:
-            node = _give_uuid(ctx, cell, node)
+            node = give_uuid(ctx, cell, node)
         uuid = _require_uuid(cell, node)
         provider_id, is_new = _lock_or_create_provider(ctx, session, cell, node, uuid)
         row = session.execute(_RECORD, {"of_uuid": uuid}).first()
@@ -132,19 +189,20 @@ def _write(
                 node.title, cell.title, uuid, f"node number {migrated.node_id}",
                 migrated.cell_uuid)
         before = None if is_new or migrated is None else migrated.facts
-        _put_inventories(session, provider_id, offer, before)
-        facts = _merge_facts(offer, before)
+        used = _put_inventories(session, provider_id, offer, before)
+        facts = _merge_facts(offer, before, used)
         _put_record(session, cell, node, uuid, facts, new=migrated is None)
     return uuid
 
 
 def _put_inventories(
     session: Session, provider_id: int, offer: Offer, before: Facts | None
-) -> None:
+) -> Collection[str]:
     """Write the inventories of the classes whose facts have changed.
 
     :param before: the facts of the last migration; None: the node was not migrated before, or
         its provider is new.
+    :returns: the classes that the node has no more, and that stay, because they are used.
     """
     ids = resource_classes.ids(session, {*offer.inventories, *(before or ())})
     present = inventories.read_class_ids(session, provider_id)
@@ -156,19 +214,18 @@ def _put_inventories(
         else:
             changed = {ids[name]: values for name, values in offer.inventories.items()
                        if list(offer.facts[name]) != list(before.get(name, ()))}
-            # A class that could not be parsed may still exist.
-            removed = set() if offer.remarks else present & {
-                ids[name] for name in before if name in ids and name not in offer.facts}
+            removed = present & {
+                ids[name] for name in _list_lost(offer, before) if name in ids}
     except KeyError:
         # A custom class was deleted after it had been ensured.
         raise db.TransactionConflict from None
-    removed -= {
-        id_ for id_ in removed
-        if inventories.find_used_classes(session, provider_id, [id_])}
+    used = inventories.find_used_classes(session, provider_id, removed)
+    removed -= {ids[name] for name in used if name in ids}
     if changed or removed:
         locks.raise_generation(session, provider_id)
         inventories.remove(session, provider_id, removed)
         inventories.put(session, provider_id, changed)
+    return used
 
 
 def _lock_or_create_provider(
@@ -241,25 +298,23 @@ def _put_record(
             "now": utcnow()})
 
 
-def _merge_facts(offer: Offer, before: Facts | None) -> Facts:
-    """Return the facts to store; keep the old ones if some could not be parsed this time."""
-    return {**(before or {}), **offer.facts} if offer.remarks else offer.facts
+def _list_lost(offer: Offer, before: Facts) -> Collection[str]:
+    """Return the classes that a node has no more; what could not be parsed may still exist."""
+    return before.keys() - offer.facts.keys() - offer.unclear
+
+
+def _merge_facts(offer: Offer, before: Facts | None, used: Collection[str]) -> Facts:
+    """Return the facts to store: the old ones, too, of what could not be parsed or is used.
+
+    While they are stored, the next migration knows that there is something to remove.
+    """
+    lost = _list_lost(offer, before or {})
+    return {**{name: fact for name, fact in (before or {}).items()
+               if name in used or name not in lost}, **offer.facts}
 
 
 def _to_json(facts: Facts) -> str:
     return json.dumps(facts, sort_keys=True)
-
-
-def _give_uuid(ctx: Context, cell: Cell, node: NodeRow) -> NodeRow:
-    try:
-        uuid = rows.give_uuid(ctx, node.id)
-    except db_exception.DBError:
-        raise errors.NotMigratable(
-            node.title, cell.title, "it has no uuid, and its cell's database takes none"
-        ) from None
-    if uuid is None:
-        raise errors.NotMigratable(node.title, cell.title, "it was deleted meanwhile")
-    return dataclasses.replace(node, uuid=uuid)
 
 
 def _require_uuid(cell: Cell, node: NodeRow) -> str:

@@ -12,7 +12,7 @@ import collections
 import dataclasses
 import datetime
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -90,6 +90,11 @@ class MigrationProgress:
             f"Cell {cell.name} is missing: {cell.reason}. Run this again when it is back."
             for cell in self.missing)]
 
+    def add_missing(self, cells: Iterable[MissingCell]) -> None:
+        """Add cells to ``missing``, each once."""
+        uuids = {cell.uuid for cell in self.missing}
+        self.missing += [cell for cell in cells if cell.uuid not in uuids]
+
 
 def migrate_compute_nodes(ctx: Context, max_count: int, nodes: ComputeNodes) -> tuple[int, int]:
     """Make compute nodes resource providers (online migration).
@@ -130,24 +135,28 @@ class ComputeNodes:
 
         :param cell: the uuid or name of the only cell to read.
         :param named: only nodes with this host or hypervisor_hostname.
-        :param after: the last node of the previous page.
+        :param after: the last node of the previous page; it may be gone, its cell may not.
+        :raises errors.BadMarker: the cell of ``after`` does not exist.
         :raises cells.errors.UnknownCell: the cell does not exist.
         :raises cells.errors.AmbiguousCell: several cells have this name.
         """
-        to_read = self._cells.cells(ctx)
-        if cell is not None:
-            to_read = _pick(to_read, cell)
+        all_cells = self._cells.cells(ctx)
+        to_read = all_cells if cell is None else _pick(all_cells, cell)
         if named is not None and not texts.is_storable(named):
             to_read = []
-        last_ids = dict.fromkeys((each.uuid for each in to_read), 0)
+        last_ids: dict[str, int] = {}
         if after is not None:
             cell_uuid, node_id = after
+            uuids = [each.uuid for each in all_cells]
+            if cell_uuid not in uuids:
+                raise errors.BadMarker(f"{cell_uuid}.{node_id}")
             last_ids[cell_uuid] = node_id
-            uuids = [each.uuid for each in to_read]
-            to_read = to_read[uuids.index(cell_uuid):] if cell_uuid in uuids else []
+            earlier = uuids[:uuids.index(cell_uuid)]
+            to_read = [each for each in to_read if each.uuid not in earlier]
 
         def read(ctx: Context, cell: Cell) -> list[NodeRow]:
-            return rows.list_page(ctx, after=last_ids[cell.uuid], most=limit + 1, named=named)
+            return rows.list_page(
+                ctx, after=last_ids.get(cell.uuid, 0), most=limit + 1, named=named)
 
         answers = self._cells.scatter_gather(ctx, read, to_read)
         located = [(each, node) for each in to_read
@@ -251,15 +260,21 @@ class ComputeNodes:
             if after >= first + (1 << _NODE_BITS) or (until is not None and until <= first):
                 continue
             for page in self._read_pages(ctx, progress, cell, max(after - first, 0)):
-                offered = self._read_offers(ctx, [(cell, node) for node in page])
+                offered, missing = self._read_offers(ctx, [(cell, node) for node in page])
+                progress.add_missing(missing)
                 migrated = migration.list_migrated(
                     ctx, {node.uuid for node in page if node.uuid})
-                for node in page:
+                offers_of_page = [
+                    (node, offered[cell.uuid, node.id]) for node in page
+                    if (cell.uuid, node.id) in offered]
+                used = migration.list_used(
+                    ctx, [(node.uuid, offer) for node, offer in offers_of_page], migrated)
+                for node, offer in offers_of_page:
                     if until is not None and first + node.id > until:
                         return
-                    offer = offered.get((cell.uuid, node.id))
-                    if offer is not None and migration.is_due(
-                            migrated.get(node.uuid or ""), cell, node, offer):
+                    uuid = node.uuid or ""
+                    if migration.is_due(
+                            migrated.get(uuid), cell, node, offer, used.get(uuid, ())):
                         yield first + node.id, (cell, node), offer
 
     def _read_pages(
@@ -271,9 +286,7 @@ class ComputeNodes:
 
         while True:
             answers = self._cells.scatter_gather(ctx, read, [cell])
-            if answers.missing and cell.uuid not in {
-                    missing.uuid for missing in progress.missing}:
-                progress.missing += answers.missing
+            progress.add_missing(answers.missing)
             page = answers.answers.get(cell.uuid)
             if not page:
                 return
@@ -289,8 +302,10 @@ class ComputeNodes:
         except (errors.NotMigratable, core_errors.Unavailable) as error:
             return error
 
-    def _read_offers(self, ctx: Context, located: Sequence[Located]) -> dict[Key, Offer]:
-        """Return what nodes offer, except the nodes of cells that do not answer."""
+    def _read_offers(
+        self, ctx: Context, located: Sequence[Located]
+    ) -> tuple[dict[Key, Offer], Sequence[MissingCell]]:
+        """Return what nodes offer, and the cells that do not answer; their nodes are left out."""
         ids: dict[str, list[int]] = collections.defaultdict(list)
         for cell, node in located:
             ids[cell.uuid].append(node.id)
@@ -298,15 +313,16 @@ class ComputeNodes:
         def read(ctx: Context, cell: Cell) -> Mapping[int, Mapping[str, int]]:
             return rows.count_devices(ctx, ids[cell.uuid])
 
-        devices = self._cells.scatter_gather(
-            ctx, read, list({cell.uuid: cell for cell, _ in located}.values())).answers
+        answers = self._cells.scatter_gather(
+            ctx, read, list({cell.uuid: cell for cell, _ in located}.values()))
+        devices = answers.answers
         shared = capacity.find_on_shared_storage(
             ctx, [node.uuid for _, node in located if node.uuid])
         return {
             (cell.uuid, node.id): offers.parse_node(
                 node, self._rules, devices=devices[cell.uuid].get(node.id),
                 shared_storage=node.uuid in shared)
-            for cell, node in located if cell.uuid in devices}
+            for cell, node in located if cell.uuid in devices}, answers.missing
 
     def _find(self, ctx: Context, uuid: str) -> Located:
         if not lookups.is_provider_uuid(uuid):
@@ -349,7 +365,7 @@ class ComputeNodes:
         """Migrate nodes that are read; return them, with the reasons why some are not migrated."""
         if not located:
             return {}
-        offered = self._read_offers(ctx, located)
+        offered, _ = self._read_offers(ctx, located)
         checked = gate.check(ctx, self._cells, self._minimum)
         nodes = {}
         for number, (cell, node) in enumerate(located):
@@ -361,7 +377,7 @@ class ComputeNodes:
             elif not checked.open:
                 record = self._make_record(cell, node, State.GATE_CLOSED, checked.reason)
                 if node.uuid is None and number < ON_LOAD:
-                    record = self._give_uuid(ctx, record)
+                    record = self._give_uuid(ctx, cell, node, record)
             elif number >= ON_LOAD:
                 record = self._make_record(cell, node, State.PENDING, "it was not its turn yet")
             else:
@@ -377,13 +393,17 @@ class ComputeNodes:
                 record, inventories=offer.inventories, remarks=tuple(offer.remarks))
         return nodes
 
-    def _give_uuid(self, ctx: Context, node: ComputeNode) -> ComputeNode:
+    def _give_uuid(
+        self, ctx: Context, cell: Cell, node: NodeRow, record: ComputeNode
+    ) -> ComputeNode:
         """Give a node that is read a uuid, which need not wait for the gate."""
         try:
-            uuid = rows.give_uuid(self._cells.of(ctx, node.cell), node.id)
+            uuid = migration.give_uuid(self._cells.of(ctx, cell), cell, node).uuid
+        except errors.NotMigratable as error:
+            return dataclasses.replace(record, reason=f"{record.reason}; {error.reason}")
         except core_errors.Unavailable:
-            return node
-        return dataclasses.replace(node, uuid=uuid)
+            return record
+        return dataclasses.replace(record, uuid=uuid)
 
     def _make_record(
         self, cell: Cell, node: NodeRow, state: State, reason: str = ""

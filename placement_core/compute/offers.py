@@ -28,6 +28,8 @@ from placement_core.placement.records import InventoryValues
 _PLAIN_DEVICE = "type-PCI"
 
 _DISK = "DISK_GB"
+#: The classes that are derived from ``numa_topology``.
+_TOPOLOGY = ("PCPU", "NUMA_SOCKET", "NUMA_CORE", "NUMA_THREAD", "NUMA_MEMORY_MB")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,13 +80,15 @@ class Offer:
     :ivar inventories: {resource class: values}.
     :ivar facts: {resource class: what the node's record says of it}. While they are the same,
         the node has not changed. They include neither options nor values that change with
-        every instance (``disk_available_least``).
+        every instance (``disk_available_least``, ``local_gb_used``).
     :ivar remarks: what could not be parsed, in sentences.
+    :ivar unclear: the classes of what could not be parsed: the node may have them or not.
     """
 
     inventories: Mapping[str, InventoryValues]
     facts: Mapping[str, Sequence[float | None]]
     remarks: Sequence[str]
+    unclear: frozenset[str]
 
 
 def parse_node(
@@ -112,6 +116,7 @@ class _NodeParser:
         self._inventories: dict[str, InventoryValues] = {}
         self._facts: dict[str, Sequence[float | None]] = {}
         self._remarks: list[str] = []
+        self._unclear: set[str] = set()
 
     def parse(self, devices: Mapping[str, int] | None, shared_storage: bool) -> Offer:
         node = self._node
@@ -119,26 +124,36 @@ class _NodeParser:
         self._put_scaled("MEMORY_MB", node.memory_mb, node.ram_allocation_ratio)
         if not (shared_storage or self._rules.shares_storage(node.hypervisor_hostname or "")):
             self._put_scaled(
-                _DISK, node.local_gb, node.disk_allocation_ratio, node.disk_available_least)
-        self._try("pci_stats", lambda: self._put_devices(
+                _DISK, node.local_gb, node.disk_allocation_ratio, self._bound_disk())
+        self._try("pci_stats", self._rules.pci_classes.values(), lambda: self._put_devices(
             _parse_device_pools(node.pci_stats) if devices is None else devices))
-        self._try("numa_topology", lambda: self._put_topology(
+        self._try("numa_topology", _TOPOLOGY, lambda: self._put_topology(
             _parse_topology(node.numa_topology)))
-        return Offer(self._inventories, self._facts, tuple(self._remarks))
+        return Offer(
+            self._inventories, self._facts, tuple(self._remarks), frozenset(self._unclear))
 
-    def _try(self, field: str, put: Callable[[], None]) -> None:
+    def _try(self, field: str, names: Iterable[str], put: Callable[[], None]) -> None:
+        """Put the inventories of the classes that are derived from a field."""
         try:
             put()
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self._remarks.append(f"{field} cannot be understood; nothing of it is counted")
+            self._unclear.update(names)
+
+    def _bound_disk(self) -> int | None:
+        """Return how much disk one instance may have: what is free on a node without instances.
+
+        With each instance one of the two values falls as the other one rises.
+        """
+        available = self._node.disk_available_least
+        return None if available is None else max(available + self._node.local_gb_used, 1)
 
     def _put_scaled(
-        self, name: str, total: object, ratio: float | None, available: int | None = None
+        self, name: str, total: object, ratio: float | None, bound: int | None = None
     ) -> None:
         self._put(
-            name, total, bound=None if available is None else max(available, 1),
-            ratio=ratio or self._rules.ratios[name], reserved=self._rules.reserved[name],
-            fact=(ratio or None,))
+            name, total, bound=bound, ratio=ratio or self._rules.ratios[name],
+            reserved=self._rules.reserved[name], fact=(ratio or None,))
 
     def _put_devices(self, counts: Mapping[str, int]) -> None:
         totals: dict[str, int] = collections.defaultdict(int)
@@ -172,6 +187,7 @@ class _NodeParser:
         """Add an inventory, unless its total is 0: placement has no rows for that."""
         if not isinstance(total, int) or isinstance(total, bool) or total < 0:
             self._remarks.append(f"there are {total!r} of {name}; they are not counted")
+            self._unclear.add(name)
             return
         if not total:
             return
@@ -183,6 +199,7 @@ class _NodeParser:
             self._remarks.append(
                 f"{total} of {name} with an allocation ratio of {ratio} cannot be; they are not "
                 "counted")
+            self._unclear.add(name)
             return
         self._inventories[name] = values
         self._facts[name] = (total, *fact)

@@ -31,6 +31,7 @@ class NodeRow:
     cpu_allocation_ratio: float | None
     ram_allocation_ratio: float | None
     disk_allocation_ratio: float | None
+    local_gb_used: int
     disk_available_least: int | None
     pci_stats: str | None
     numa_topology: str | None

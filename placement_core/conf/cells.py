@@ -30,10 +30,14 @@ OPTIONS: list[cfg.Opt] = [
         "database_hosts",
         default=[],
         help="The hosts that databases of cells may be on, as names, addresses or patterns "
-        "such as 10.0.*; a path is a socket in the file system. Empty allows every "
-        "host and no socket. Whoever may write cell mappings can make this service connect to "
-        "what is allowed here, so name the hosts where cells are not written by the operator "
-        "alone. The hosts of the service's own databases are not concerned.",
+        "such as 10.0.*; a path is a socket in the file system, and / the one that a driver "
+        "takes where the URL has no host (PostgreSQL, mysqlclient) or localhost (mysqlclient). "
+        "A pattern of digits, dots and * that begins with a digit means addresses alone. Empty "
+        "allows every host and no socket. Whoever may write cell mappings can make this "
+        "service connect to what is allowed here, so name the hosts where cells are not written "
+        "by the operator alone. The hosts of the service's own databases are not concerned. A "
+        "template that asks for {username} or {password} may only name a host that is listed "
+        "here, or, where the list is empty, the hosts of template_connection.",
     ),
     cfg.ListOpt(
         "directories",

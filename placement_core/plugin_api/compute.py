@@ -19,15 +19,18 @@ limit the number of servers on each host, and so enforce the affinity::
       gets other hosts       [put_slot_aggregate, add_host, remove_host]
       another design is set  put_slot_aggregate, [add_host] where it has slots
       ends                   revoke_flavor; delete_flavor_servers until 0 or too late;
-                             [remove_aggregate], remove_flavor, remove_server_group
+                             remove_host for each host, [remove_aggregate],
+                             remove_flavor, remove_server_group
     a host reservation
       is made                put_host_aggregate
-      starts                 for each host: delete_preemptible_servers until 0 or too late,
-                             add_host, [remove_from_freepool]
+      starts                 the same; for each host: delete_preemptible_servers until 0 or
+                             too late, add_host, [remove_from_freepool]
       loses a failed host    [add_to_freepool], remove_host; its servers stay
       before it ends         snapshot_host_servers for each host until 0 or too late
       ends                   for each host: delete_host_servers until 0 or too late,
                              [add_to_freepool], remove_host; remove_aggregate
+    another reservation of   the same, but put_host_aggregate when it starts, and when it
+    whole hosts              gets other hosts
 
 The calls at the end are all made, whichever calls were made before and with whichever design.
 A host is added to its new aggregate before it is removed from the old one, so that it is never
@@ -38,7 +41,9 @@ Source: requirement R4, seed 003 (design of the short term), spec blazar §4.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from oslo_config import cfg
 
@@ -48,6 +53,9 @@ from placement_core import errors
 FLAVOR = "flavor"
 SERVER_GROUP = "server_group"
 AGGREGATE = "aggregate"
+
+#: How many characters an id has at most that a call returns.
+LONGEST_ID = 36
 
 
 class ComputeUnavailable(errors.Unavailable):
@@ -117,7 +125,8 @@ class ComputeDriver(abc.ABC):
         :param disk_gb: in GiB.
         :param in_aggregate: whether servers go to hosts of the reservation's aggregate only.
         :param resource_class: the class of the reservation's slots; a server takes 1 of it.
-        :returns: the id of the flavor, with which users boot servers.
+        :returns: the id of the flavor, with which users boot servers; at most ``LONGEST_ID``
+            characters.
         """
 
     @abc.abstractmethod
@@ -137,7 +146,9 @@ class ComputeDriver(abc.ABC):
 
         The servers can be found only as long as the flavor exists.
 
-        :returns: the number of servers that still exist; the call is repeated until it is 0.
+        :returns: the number of servers that still exist; the call is repeated until it is 0, or
+            ``server_deletion_timeout`` is over. Servers that cannot be deleted count, too: a call
+            that raises is repeated for as long as it does.
         """
 
     @abc.abstractmethod
@@ -156,14 +167,15 @@ class ComputeDriver(abc.ABC):
 
         :param project_id: the project whose servers may use the hosts; None: any project,
             because there is no freepool.
-        :returns: the id of the aggregate.
+        :returns: the id of the aggregate, at most ``LONGEST_ID`` characters. Leases show it if
+            it is a decimal number below 2**31.
         """
 
     @abc.abstractmethod
     def put_host_aggregate(self, reservation_id: str, project_id: str) -> str | None:
         """Create the aggregate of the hosts of a host reservation.
 
-        :returns: the id of the aggregate.
+        :returns: as ``put_slot_aggregate``.
         """
 
     @abc.abstractmethod
@@ -177,7 +189,10 @@ class ComputeDriver(abc.ABC):
 
     @abc.abstractmethod
     def remove_host(self, reservation_id: str, host: str) -> None:
-        """Remove a host from a reservation's aggregate, also one that failed."""
+        """Remove a host from a reservation's aggregate, also one that failed.
+
+        There may be no such aggregate, and the host may not be in it.
+        """
 
     @abc.abstractmethod
     def remove_aggregate(self, reservation_id: str) -> None:
@@ -193,12 +208,17 @@ class ComputeDriver(abc.ABC):
         """
 
     @abc.abstractmethod
-    def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
+    def snapshot_host_servers(
+        self, reservation_id: str, host: str, due_at: str | None = None
+    ) -> int:
         """Create an image of each server on a host, if the reservation still has the host.
 
         These are the servers of its project, as in ``delete_host_servers``. Repeated calls
-        create one image for each server and reservation.
+        create one image for each server, reservation and ``due_at``.
 
+        :param due_at: when the images were due: another time if the end of the reservation was
+            put off since images were made. None: any image of the reservation will do. Drivers
+            that were written without it are called without it.
         :returns: the number of images that are not finished.
         """
 
@@ -221,3 +241,51 @@ class ComputeDriver(abc.ABC):
         The audit finds leftovers this way. Reservations of another service may be among them,
         so only the objects of reservations that are known to have ended may be deleted.
         """
+
+
+def check_result(call: str, result: object) -> Any:
+    """Return what a call returned; None for a call that is to return nothing.
+
+    :param call: the name of the method.
+    :raises ComputeRefused: the method does not return such a thing.
+    """
+    if call not in _RESULTS:
+        return None
+    is_valid, expected = _RESULTS[call]
+    if not is_valid(result):
+        raise ComputeRefused(f"{call} of the driver returned {result!r:.100}, not {expected}.")
+    return result
+
+
+def _is_id(result: object) -> bool:
+    return result is None or (
+        isinstance(result, str) and len(result) <= LONGEST_ID and result.isprintable())
+
+
+def _is_uuid(result: object) -> bool:
+    if result is None:
+        return True
+    try:
+        return _is_id(result) and bool(uuid.UUID(str(result)))
+    except ValueError:
+        return False
+
+
+def _is_count(result: object) -> bool:
+    return isinstance(result, int)
+
+
+_Check = tuple[Callable[[object], bool], str]
+_ID: _Check = _is_id, f"a text of at most {LONGEST_ID} characters or None"
+_COUNT: _Check = _is_count, "a number"
+#: {call: whether it may return something, and what it has to return}.
+_RESULTS: dict[str, _Check] = {
+    "put_flavor": _ID,
+    "put_slot_aggregate": _ID,
+    "put_host_aggregate": _ID,
+    "add_host": (_is_uuid, "the uuid of an aggregate or None"),
+    "delete_flavor_servers": _COUNT,
+    "delete_preemptible_servers": _COUNT,
+    "snapshot_host_servers": _COUNT,
+    "delete_host_servers": _COUNT,
+}

@@ -33,6 +33,11 @@ class NovaTestCase(base.TestCase):
     def _look_for_violations(self) -> None:
         self.assertEqual([], self.nova.violations())
 
+    def _finish_images(self) -> None:
+        self.nova.set(images={
+            id_: image | {"status": "active"}
+            for id_, image in self.nova.world()["images"].items()})
+
     def _driver(self, **changes: object) -> NovaCompute:
         conf = remote.configuration(self, nova={
             "auth_type": "password", "auth_url": f"{self.nova.url}/v3", "username": "service",

@@ -10,6 +10,7 @@ from placement_core.testing.compute import HOST, ComputeContract
 from placement_core.testing.fakes import MemoryCompute
 from placement_plugins.compute.none import NoCompute
 from tests import base
+from tests.plugins.compute_cases import MemoryContract
 
 
 class TestNone(ComputeContract, base.TestCase):
@@ -22,40 +23,14 @@ class TestNone(ComputeContract, base.TestCase):
         self.assertFalse(self.driver.acts)
 
 
-class TestMemory(ComputeContract, base.TestCase):
+class TestMemory(MemoryContract, base.TestCase):
     """The fake does what the kit asks of a driver."""
 
     driver: MemoryCompute
 
     def given(self, hosts: Collection[str]) -> MemoryCompute:
-        return MemoryCompute(hosts)
-
-    def boot(
-        self, host: str, *, project_id: str, lease: str | None = None, preemptible: bool = False
-    ) -> str:
-        return self.driver.boot(
-            host, project_id=project_id, lease=lease, preemptible=preemptible)
-
-    def servers(self) -> set[str]:
-        return set(self.driver.servers)
-
-    def images(self) -> list[str]:
-        return [server for _, server in self.driver.images]
-
-    def server_group(self, lease: str) -> None:
-        self.driver.groups.add(lease)
-
-    def freepool(self) -> set[str]:
-        return self.driver.freepool
-
-    def hosts(self, lease: str) -> set[str]:
-        return self.driver.aggregates[lease][2] if lease in self.driver.aggregates else set()
-
-    def size(self, lease: str) -> tuple[int, int, int]:
-        return self.driver.flavors[lease].size
-
-    def users(self, lease: str) -> set[str]:
-        return self.driver.flavors[lease].projects
+        self.compute = MemoryCompute(hosts)
+        return self.compute
 
     def test_an_answer_that_is_lost(self) -> None:
         """What ``before`` raises kept the call from happening, what ``after`` raises did not."""

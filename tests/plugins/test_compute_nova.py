@@ -42,6 +42,9 @@ class TestContract(ComputeContract, NovaTestCase):
         return [each["properties"]["reserved_server_id"]
                 for each in self.nova.world()["images"].values()]
 
+    def finish_images(self) -> None:
+        self._finish_images()
+
     def server_group(self, lease: str) -> None:
         self._group(lease)
 
@@ -57,6 +60,24 @@ class TestContract(ComputeContract, NovaTestCase):
 
     def users(self, lease: str) -> set[str]:
         return set(self.nova.world()["flavors"][lease]["projects"])
+
+    def flavor_class(self, lease: str) -> str | None:
+        specs = self.nova.world()["flavors"][lease]["specs"]
+        classes = [name.removeprefix("resources:") for name, amount in specs.items()
+                   if name.startswith("resources:") and amount == "1"]
+        self.assertLessEqual(len(classes), 1)
+        return classes[0] if classes else None
+
+    def flavor_in_aggregate(self, lease: str) -> bool:
+        specs = self.nova.world()["flavors"][lease]["specs"]
+        return specs.get("aggregate_instance_extra_specs:reservation") == lease
+
+    def slot_project(self, lease: str) -> str | None:
+        tenants = self._aggregate(lease)["metadata"].get("filter_tenant_id")
+        if tenants is None:
+            return None
+        (project,) = set(tenants.split(",")) - {nova_standin.SERVICE}
+        return project
 
 
 class TestContractWithSlowServers(TestContract):
@@ -196,3 +217,35 @@ class TestWhatIsMade(NovaTestCase):
             self.nova.set(images=self.nova.world()["images"] | {first: image | {"status": status}})
             self.assertEqual(unfinished, driver.snapshot_host_servers(LEASE, HOST), status)
             self.assertEqual(count, len(self.nova.world()["images"]))
+
+    def test_images_of_servers_with_long_names(self) -> None:
+        """Nova takes no longer name for an image than for a server, and no space at its end."""
+        driver = self._driver()
+        driver.put_host_aggregate(LEASE, PROJECT)
+        driver.add_host(LEASE, HOST)
+        names = ["x" * 245 + " " + "x" * 8 + end for end in "ab"]
+        servers = [self.nova.boot(SERVICES[HOST], project=PROJECT, name=name) for name in names]
+        self.assertEqual(2, driver.snapshot_host_servers(LEASE, HOST))
+        images = list(self.nova.world()["images"].values())
+        self.assertEqual(["reserved_" + "x" * 245] * 2, [image["name"] for image in images])
+        self.assertEqual(set(servers), {
+            image["properties"]["reserved_server_id"] for image in images})
+        self._finish_images()
+        self.assertEqual(0, driver.snapshot_host_servers(LEASE, HOST))
+        self.assertEqual(2, len(self.nova.world()["images"]))
+
+    def test_images_of_a_later_end(self) -> None:
+        """Images say for which end they were made; those of an earlier one do not count."""
+        driver = self._driver()
+        driver.put_host_aggregate(LEASE, PROJECT)
+        driver.add_host(LEASE, HOST)
+        server = self.nova.boot(SERVICES[HOST], project=PROJECT, name="web")
+        for due_at in ("2027-01-01T23:00:00Z", "2027-01-08T23:00:00Z"):
+            self.assertEqual(1, driver.snapshot_host_servers(LEASE, HOST, due_at))
+            self._finish_images()
+            self.assertEqual(0, driver.snapshot_host_servers(LEASE, HOST, due_at))
+            *_, image = self.nova.world()["images"].values()
+            self.assertEqual({"reservation_id": LEASE, "reserved_server_id": server,
+                              "reserved_due_at": due_at}, image["properties"])
+        self.assertEqual(0, driver.snapshot_host_servers(LEASE, HOST))
+        self.assertEqual(2, len(self.nova.world()["images"]))

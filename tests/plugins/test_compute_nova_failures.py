@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import fixtures
+
 from placement_core import errors
 from placement_core.plugin_api.compute import (
     AGGREGATE,
@@ -28,6 +30,12 @@ from tests.plugins.nova_cases import SERVICES, NovaTestCase
 Step = Callable[[ComputeDriver], object]
 
 
+def _until_gone(delete: Callable[[], int]) -> None:
+    """Delete servers as the manager does: until none is left."""
+    while delete():
+        pass
+
+
 def _slots() -> Iterator[Step]:
     """Yield the steps of an instance reservation up to its start."""
     yield lambda driver: driver.add_to_freepool(HOST)
@@ -40,7 +48,7 @@ def _slots() -> Iterator[Step]:
 
 def _slots_end() -> Iterator[Step]:
     yield lambda driver: driver.revoke_flavor(LEASE, PROJECT)
-    yield lambda driver: driver.delete_flavor_servers(LEASE)
+    yield lambda driver: _until_gone(lambda: driver.delete_flavor_servers(LEASE))
     yield lambda driver: driver.remove_aggregate(LEASE)
     yield lambda driver: driver.remove_flavor(LEASE)
     yield lambda driver: driver.remove_server_group(LEASE)
@@ -57,7 +65,7 @@ def _whole() -> Iterator[Step]:
 
 def _whole_end() -> Iterator[Step]:
     yield lambda driver: driver.snapshot_host_servers(LEASE, HOST)
-    yield lambda driver: driver.delete_host_servers(LEASE, HOST)
+    yield lambda driver: _until_gone(lambda: driver.delete_host_servers(LEASE, HOST))
     yield lambda driver: driver.add_to_freepool(HOST)
     yield lambda driver: driver.remove_aggregate(LEASE)
 
@@ -184,6 +192,35 @@ class TestFailures(NovaTestCase):
         self.assertEqual({}, dict(self.driver.made()))
 
 
+class TestImages(NovaTestCase):
+    """A server that takes no image does not keep others from having one: they are deleted soon."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.driver = self._driver()
+        self.driver.put_host_aggregate(LEASE, PROJECT)
+        self.driver.add_host(LEASE, HOST)
+        for _ in range(3):
+            self.nova.boot(SERVICES[HOST], project=PROJECT)
+
+    def _count_images(self) -> int:
+        return len(self.nova.world()["images"])
+
+    def test_a_server_that_refuses(self) -> None:
+        for status in (409, 403):
+            self.nova.set(images={})
+            self.nova.fail({"how": status, "on": "POST .*createImage"})
+            self.assertRaises(
+                ComputeUnavailable, self.driver.snapshot_host_servers, LEASE, HOST)
+            self.assertEqual(2, self._count_images())
+        self.assertEqual(3, self.driver.snapshot_host_servers(LEASE, HOST))
+        self.assertEqual(3, self._count_images())
+
+    def test_a_server_that_is_gone(self) -> None:
+        self.nova.fail({"how": 404, "on": "POST .*createImage"})
+        self.assertEqual(2, self.driver.snapshot_host_servers(LEASE, HOST))
+
+
 class TestErrors(NovaTestCase):
     """Which failures are worth another try."""
 
@@ -213,14 +250,33 @@ class TestErrors(NovaTestCase):
         self.assertIn("already in availability zone", str(refused))
 
     def test_one_server_that_does_not_go(self) -> None:
-        """It keeps nobody but itself."""
+        """It counts as left, keeps nobody but itself, and the log says why it stays."""
+        log = self.useFixture(fixtures.FakeLogger("placement_plugins.compute"))
         driver = self._driver()
-        servers = [self.nova.boot(SERVICES[HOST], specs={"blazar:preemptible": "true"})
-                   for _ in range(4)]
-        self.nova.fail({"how": 500, "on": f"POST .*{min(servers)}"})
-        self.assertRaises(ComputeUnavailable, driver.delete_preemptible_servers, HOST)
-        self.assertEqual({min(servers)}, set(self.nova.world()["servers"]))
-        self.assertEqual([1, 0], [driver.delete_preemptible_servers(HOST) for _ in range(2)])
+        for how, status in ((409, "ACTIVE"), (400, "ACTIVE"), (500, "ERROR")):
+            servers = [self.nova.boot(SERVICES[HOST], specs={"blazar:preemptible": "true"},
+                                      status=status) for _ in range(4)]
+            stays = min(servers)
+            self.nova.fail(*[{"how": how, "on": f"POST .*{stays}"}] * 2)
+            self.assertEqual([4, 1], [driver.delete_preemptible_servers(HOST) for _ in range(2)])
+            self.assertEqual({stays}, set(self.nova.world()["servers"]))
+            self.assertIn(stays, log.output)
+            self.assertEqual([1, 0], [driver.delete_preemptible_servers(HOST) for _ in range(2)])
+
+    def test_no_answer_about_a_server(self) -> None:
+        """Nobody knows whether it goes: an outage, however long, is no reason to give it up.
+
+        Nova answers 500 while its message bus is away, or the database of a cell.
+        """
+        driver = self._driver()
+        for how, status in (("404 page", "ACTIVE"), ("lost", "ERROR"), (500, "ACTIVE"),
+                            (403, "ERROR"), (503, "ERROR")):
+            for _ in range(2):
+                self.nova.boot(SERVICES[HOST], specs={"blazar:preemptible": "true"},
+                               status=status)
+            self.nova.fail({"how": how, "on": "POST .*forceDelete"})
+            self.assertRaises(ComputeUnavailable, driver.delete_preemptible_servers, HOST)
+            _until_gone(lambda: driver.delete_preemptible_servers(HOST))
 
     def test_servers_that_go_between_two_pages(self) -> None:
         """The second page cannot be asked for then: the next attempt begins anew."""

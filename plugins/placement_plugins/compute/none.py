@@ -68,7 +68,9 @@ class NoCompute(ComputeDriver):
         """Find no servers."""
         return 0
 
-    def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
+    def snapshot_host_servers(
+        self, reservation_id: str, host: str, due_at: str | None = None
+    ) -> int:
         """Find no servers."""
         return 0
 

@@ -8,6 +8,8 @@ the service's.
 
 from __future__ import annotations
 
+import http
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -31,9 +33,13 @@ from placement_plugins.compute import options
 from placement_plugins.compute.nova_client import (
     connect,
     ignore_not_found,
+    is_of_nova,
+    is_refusal,
     none_if_not_found,
     translated_errors,
 )
+
+LOG = logging.getLogger(__name__)
 
 #: The metadata key for AggregateMultiTenancyIsolation. Nova's
 #: ``limit_tenants_to_placement_aggregate`` confines a project to the aggregates that have such
@@ -45,13 +51,17 @@ _AFFINITY = "affinity_id"
 _SLOTS_SPEC = f"aggregate_instance_extra_specs:{_RESERVATION}"
 _PREEMPTIBLE_SPEC = "blazar:preemptible"
 
-#: Properties of an image: the reservation at whose end it was created, and the server.
+#: Properties of an image: the reservation before whose end it was created, the server, and when
+#: it was due, because an end can be put off.
 _IMAGE_RESERVATION = "reservation_id"
 _IMAGE_SERVER = "reserved_server_id"
+_IMAGE_DUE = "reserved_due_at"
 #: Nova creates images of servers in these states only.
 _SNAPSHOT_STATES = frozenset({"ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED"})
 _UNFINISHED = frozenset({"queued", "saving", "uploading", "importing"})
 _FAILED = frozenset({"killed", "deleted", "pending_delete"})
+#: How many characters the name of an image has at most; it must not end with a space.
+_LONGEST_IMAGE_NAME = 255
 
 _PAGE = 500
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -220,16 +230,17 @@ class NovaCompute(ComputeDriver):
                 if ((server.flavor or {}).get("extra_specs") or {})
                 .get(_PREEMPTIBLE_SPEC, "").lower() == "true")
 
-    def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
+    def snapshot_host_servers(
+        self, reservation_id: str, host: str, due_at: str | None = None
+    ) -> int:
         """Create the missing images of the servers; return how many images are unfinished.
 
         Nova shares each image with the project of its server.
         """
         with translated_errors(f"images of servers on host {host}"):
-            return sum(
-                self._has_unfinished_image(server, reservation_id)
-                for server in self._list_reserved_servers(reservation_id, host)
-                if server.status in _SNAPSHOT_STATES)
+            return self._snapshot(
+                (server for server in self._list_reserved_servers(reservation_id, host)
+                 if server.status in _SNAPSHOT_STATES), reservation_id, due_at)
 
     def delete_host_servers(self, reservation_id: str, host: str) -> int:
         """Delete the servers of the reservation's project on a host of its aggregate."""
@@ -399,6 +410,10 @@ class NovaCompute(ComputeDriver):
     def _delete(self, to_delete: Iterable[servers.Server]) -> int:
         """Delete servers immediately, so that users cannot restore them.
 
+        A server that Nova refuses to delete counts like one that takes its time: the caller
+        waits for it only so long. An outage of Nova, or of what is behind it, is no reason to
+        give servers up; what fails for a server in error is that server's own fault.
+
         :returns: the number of servers.
         """
         count = 0
@@ -411,20 +426,47 @@ class NovaCompute(ComputeDriver):
                 with ignore_not_found():
                     self._nova.delete_server(server, force=True)
             except sdk_errors.HttpException as error:
+                # Continue with the other servers.
+                if is_refusal(error) or (
+                        server.status == "ERROR" and is_of_nova(error)
+                        and error.status_code == http.HTTPStatus.INTERNAL_SERVER_ERROR):
+                    LOG.info("Nova does not delete the server %s: %s", server.id, error)
+                else:
+                    failure = error
+        if failure is not None:
+            raise failure
+        return count
+
+    def _snapshot(
+        self, to_snapshot: Iterable[servers.Server], reservation_id: str, due_at: str | None
+    ) -> int:
+        """Create the missing images of servers; return how many images are unfinished."""
+        count = 0
+        failure = None
+        for server in to_snapshot:
+            try:
+                with ignore_not_found():
+                    count += self._has_unfinished_image(server, reservation_id, due_at)
+            except sdk_errors.HttpException as error:
                 failure = error  # Continue with the other servers.
         if failure is not None:
             raise failure
         return count
 
-    def _has_unfinished_image(self, server: servers.Server, reservation_id: str) -> bool:
+    def _has_unfinished_image(
+        self, server: servers.Server, reservation_id: str, due_at: str | None
+    ) -> bool:
         """Create an image of a server unless it exists; return whether it is unfinished."""
-        response = self._connection.image.get("/images", params={
-            _IMAGE_RESERVATION: reservation_id, _IMAGE_SERVER: server.id})
+        properties = {_IMAGE_RESERVATION: reservation_id, _IMAGE_SERVER: server.id}
+        if due_at is not None:
+            properties[_IMAGE_DUE] = due_at
+        response = self._connection.image.get("/images", params=properties)
         sdk_errors.raise_from_response(response)
         statuses = [image["status"] for image in response.json()["images"]
                     if image["status"] not in _FAILED]
         if not statuses:
-            server.create_image(self._nova, f"{self._image_prefix}{server.name}", {
-                _IMAGE_RESERVATION: reservation_id, _IMAGE_SERVER: server.id})
+            # The name need not be unique: the image is found by its properties.
+            name = f"{self._image_prefix}{server.name}"[:_LONGEST_IMAGE_NAME].rstrip()
+            server.create_image(self._nova, name, properties)
             return True
         return _UNFINISHED.issuperset(statuses)

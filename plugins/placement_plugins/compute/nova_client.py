@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ from placement_plugins.compute import options
 _MICROVERSION = "2.64"
 
 #: Refusals that may end with time, or when an operator frees something.
-_TRANSIENT = frozenset({401, 403, 408, 409, 413, 425, 429})
+_TRANSIENT = frozenset({401, 403, 408, 413, 425, 429})
 
 
 def connect(conf: cfg.ConfigOpts) -> connection.Connection:
@@ -68,10 +69,10 @@ def translated_errors(about: str) -> Iterator[None]:
         raise
     except sdk_errors.HttpException as error:
         message = f"Nova, asked about {about}: {_format_error(error)}"
-        status = error.status_code or 0
-        # The refused GET may be that of a list whose marker was deleted meanwhile.
-        if (400 <= status < 500 and status not in _TRANSIENT and error.method != "GET"
-                and _is_of_nova(error)):
+        # The refused GET may be that of a list whose marker was deleted meanwhile. A conflict
+        # passes, most likely: somebody else changes the same object.
+        if (error.method != "GET" and error.status_code != http.HTTPStatus.CONFLICT
+                and is_refusal(error)):
             raise ComputeRefused(message) from error
         raise ComputeUnavailable(message) from error
     except (sdk_errors.SDKException, client_errors.ClientException) as error:
@@ -83,11 +84,11 @@ def translated_errors(about: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ignore_not_found() -> Iterator[None]:
-    """Ignore a 404 of Nova for an object that is to be deleted."""
+    """Ignore a 404 of Nova for an object that need not be there."""
     try:
         yield
     except sdk_errors.NotFoundException as error:
-        if not _is_of_nova(error):
+        if not is_of_nova(error):
             raise
 
 
@@ -96,12 +97,18 @@ def none_if_not_found(get: Callable[[], Any]) -> Any:
     try:
         return get()
     except sdk_errors.NotFoundException as error:
-        if not _is_of_nova(error):
+        if not is_of_nova(error):
             raise
         return None
 
 
-def _is_of_nova(error: sdk_errors.HttpException) -> bool:
+def is_refusal(error: sdk_errors.HttpException) -> bool:
+    """Return whether Nova refuses what was asked for, and may not do otherwise a moment later."""
+    status = error.status_code or 0
+    return 400 <= status < 500 and status not in _TRANSIENT and is_of_nova(error)
+
+
+def is_of_nova(error: sdk_errors.HttpException) -> bool:
     """Return whether an error response is Nova's; a proxy's 404 says nothing about a flavor."""
     if error.response is None:
         return False

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 import testtools
 
 from placement_core import db
-from placement_core.cells import backfill, cell_tables, mappings, tables, watermarks
+from placement_core.cells import backfill, cell_tables, counts, mappings, tables, watermarks
 from placement_core.cells.records import Cell
-from placement_core.migrations import online
+from placement_core.migrations import checks, online
 from tests import databases, nova_databases, races
 from tests.functional.compute import cases
 
@@ -62,7 +62,7 @@ class BackfillTestCase(cases.CellsTestCase):
 
     def stop(self, cell: Cell) -> Cell:
         return mappings.update(self.ctx, self.cells, cell.uuid, {
-            "database_connection": "sqlite:////nonexistent/cell.sqlite"})
+            "database_connection": f"sqlite:////nonexistent/{cell.uuid}.sqlite"})
 
     def restart(self, cell: Cell) -> None:
         mappings.update(self.ctx, self.cells, cell.uuid, {
@@ -146,10 +146,27 @@ class Gaps:
         for migrate in (self.users, self.states):
             self.assertEqual((3, 3), migrate())
 
+    def test_several_cells_that_are_down(self: Any) -> None:
+        names = ("one", "another")
+        for name in names:
+            cell = self.cell(name)
+            self.instance(cell)
+            self.stop(cell)
+        uuid = self.instance(self.cell("up"))
+        for migrate in (self.users, self.states):
+            self.assertEqual((3, 1), migrate())
+        self.assertNotIn(None, self.values()[uuid])
+        for name in names:
+            self.assertIn(
+                f"1 instance mappings are left: cell {name} is missing", self.log.output)
+
     def test_the_mark_that_nova_made(self: Any) -> None:
-        cell, nobody = self.cell(), "00000000-0000-0000-0000-000000000000"
-        self.mapping(str(uuids.uuid4()), cell.id, project_id=nobody)
+        """It is no instance: nothing fills it, counts it, or waits for it."""
+        cell = self.cell()
+        self.mapping(str(uuids.uuid4()), cell.id, project_id=tables.MARKER_PROJECT)
         self.assertEqual((0, 0), self.users())
+        self.assertEqual(set(), counts.find_unmigrated(self.api()))
+        self.assertEqual((0, 0), checks.count_unfilled(self.ctx, self.cells))
 
 
 @databases.on_each_database
@@ -256,7 +273,8 @@ class TestCommand(testtools.TestCase):
         names = list(online.list_migrations(_Parts()))  # type: ignore[arg-type]
         self.assertEqual(
             ["create_incomplete_consumers", "sum_up_usage_counters", "keep_fullness_of_limits",
-             "populate_queued_for_delete", "populate_user_id", "migrate_compute_nodes"], names)
+             "protect_slot_providers", "populate_queued_for_delete", "populate_user_id",
+             "migrate_compute_nodes"], names)
 
 
 class _Parts:

@@ -163,3 +163,63 @@ class TestTemplates(AskingTestCase):
         self.assertEqual({"cell1": "its database_connection makes no sense"},
                          self.reasons(answers))
         self.assertIn("[cells] template_connection", log.output)
+
+
+class TestSecretsOfTemplates(AskingTestCase):
+    """What fills a template is not told to whoever writes one, nor to a server of theirs."""
+
+    template_source = "postgresql://nova:s3cr3t@db.example.org/nova?sslmode=require"
+
+    def refusal(self, url):
+        refusal = str(self.assertRaises(errors.InvalidCell, self.cell, "cell1", url))
+        self.assertNotIn("s3cr3t", refusal)
+        return refusal
+
+    def test_errors_have_no_value(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        templates = (
+            "mysql://u@{password}/x", "mysql://u@h/d?{password}=1", "{password}://h/d",
+            "mysql+{password}://h/d", "mysql://u@h:{password}/d", "oracle://{hostname}/d",
+            "mysql+{hostname}://h/d", "mysql://u:{password}@h:x/d", "mysql://u@h/d?{hostname}=1",
+            "sqlite://{username}:{password}@/")
+        for template in templates:
+            self.assertNotIn("db.example.org", self.refusal(template))
+        # What its driver refuses is noticed when it is connected to.
+        templates += ("mysql://u@{hostname}/d?connect_timeout=x",)
+        for number, template in enumerate(templates):
+            with db.write(self.cells.api(self.ctx)) as session:
+                session.execute(tables.cell_mappings.insert(), {
+                    "uuid": f"{number:036}", "name": f"cell{number}", "transport_url": "",
+                    "database_connection": template})
+        answers, _ = self.asked(one)
+        self.assertEqual(len(templates), len(answers.missing))
+        self.assertNotIn("s3cr3t", f"{answers}{log.output}")
+        self.assertNotIn("db.example.org", f"{answers}{log.output}")
+
+    def test_a_login_stays_on_its_hosts(self):
+        for place in ("evil.example.net/x", "{hostname}/x?hostaddr=10.6.6.6", "/x?host=evil"):
+            self.assertIn("[cells] database_hosts", self.refusal(
+                f"postgresql://{{username}}:{{password}}@{place}"))
+        self.assertIn("[cells] database_hosts", self.refusal("mysql://{username}@evil/x"))
+        self.cell("cell1", "{scheme}://{username}:{password}@{hostname}/cell1?{query}")
+        self.cell("cell2", "{scheme}://other:own@elsewhere/{path}?{query}")
+
+    def test_a_source_that_is_no_database(self):
+        self.template_source = "rabbit://nova:s3cr3t@db.example.org/nova"
+        self.cells = self.databases()
+        self.refusal("mysql://{username}:{password}@{hostname}/x")
+        self.refusal("{scheme}://{username}:{password}@{hostname}/x")
+
+
+class TestListedHosts(AskingTestCase):
+    template_source = TestSecretsOfTemplates.template_source
+
+    def options(self):
+        return {("cells", "database_hosts"): ["elsewhere"]}
+
+    def test_a_login_may_go_there(self):
+        self.cell("cell1", "{scheme}://{username}:{password}@elsewhere/x")
+        refusal = str(self.assertRaises(
+            errors.InvalidCell, self.cell, "cell2", "{scheme}://{username}@{hostname}/x"))
+        self.assertIn("[cells] database_hosts", refusal)
+        self.assertNotIn("db.example.org", refusal)

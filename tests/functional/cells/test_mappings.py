@@ -1,10 +1,14 @@
 """Cell mappings, in our database and in nova's."""
 
+import contextlib
+import dataclasses
 import functools
+import itertools
 
 from placement_core import db
 from placement_core.cells import errors, instances, mappings, tables
 from placement_core.cells.mappings import CELL0
+from placement_core.db import failures
 from tests import databases, races
 from tests.functional.cells import cases
 
@@ -108,6 +112,66 @@ class TestMappings(cases.CellsTestCase):
         instances.update(self.ctx, self.cells, made.uuid, queued_for_delete=True)
         self.assertRaises(errors.CellInUse, mappings.delete, self.ctx, self.cells, "cell1")
         self.assertEqual(["cell1"], self.names())
+
+    @contextlib.contextmanager
+    def failing_commit(self, database, error, *, happened, then=lambda: None):
+        """Let the next COMMIT to a database fail, whether or not it happened."""
+        dialect = database.writer.dialect
+
+        def fail(connection):
+            del dialect.do_commit
+            connection.commit() if happened else connection.rollback()
+            then()
+            raise error
+
+        dialect.do_commit = fail
+        yield
+        self.assertNotIn("do_commit", vars(dialect), "there was a commit")
+
+    def failing_commits(self):
+        """Return what lets commits fail when the other database, if there is one, has all."""
+        api = self.cells.api(self.ctx).database
+        return [
+            functools.partial(self.failing_commit, self.database, db.TransactionConflict(),
+                              happened=False),
+            functools.partial(self.failing_commit, api, failures.ConnectionLost(),
+                              happened=True)]
+
+    def test_a_repeated_removal(self):
+        for fail in self.failing_commits():
+            self.cell()
+            other = self.cell("other")
+            with fail():
+                mappings.delete(self.ctx, self.cells, "cell1")
+            self.assertEqual([other], self.cells.cells(self.ctx))
+            self.assertRaises(
+                errors.CellNotFound, mappings.delete, self.ctx, self.cells, "cell1")
+            mappings.delete(self.ctx, self.cells, "other")
+
+    def test_a_repeated_removal_while_another_gets_the_name(self):
+        """What has the name then is another cell."""
+        if not self.nova:
+            self.skipTest("one transaction writes all there is")
+        self.cell()
+        create = functools.partial(
+            mappings.create, self.context(), self.cells, name="cell1",
+            database_connection=_NOWHERE)
+        with self.failing_commit(
+                self.database, db.TransactionConflict(), happened=False, then=create):
+            mappings.delete(self.ctx, self.cells, "cell1")
+        self.assertEqual(["cell1"], self.names())
+
+    def test_a_repeated_change_of_the_name(self):
+        made = self.cell()
+        names = itertools.cycle(["south", "north"])
+        name = "cell1"
+        for fail in self.failing_commits():
+            new_name = next(names)
+            with fail():
+                changed = mappings.update(self.ctx, self.cells, name, {"name": new_name})
+            self.assertEqual(dataclasses.replace(made, name=new_name), changed)
+            self.assertEqual([changed], self.cells.cells(self.ctx))
+            name = new_name
 
     def test_eight_add_the_same_cell(self):
         self.database.retries = 30

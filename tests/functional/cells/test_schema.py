@@ -2,8 +2,9 @@
 
 import sqlalchemy as sa
 
-from placement_core import db
+from placement_core import db, errors
 from placement_core.cells import cell_tables, schema
+from placement_core.db import sqlite_files
 from tests import databases, nova_databases
 from tests.functional.cells import cases
 
@@ -41,6 +42,21 @@ class TestSchema(cases.CellsTestCase):
             connection.exec_driver_sql("CREATE TABLE instances (other INTEGER)")
         self.assertEqual(["services"], schema.sync(self.ctx, self.cells, cell))
         self.assertEqual(["other"], list(self.tables_of(url)["instances"]))
+
+    def test_a_file_that_is_made_is_private(self):
+        """It says which instances are whose."""
+        if self.kind != "sqlite":
+            self.skipTest("only SQLite has files here")
+        url = cases.bare(self.kind, "cell")
+        self.addCleanup(cases.drop, url)
+        schema.sync(self.ctx, self.cells, self.cell("cell1", url))
+        self.assertEqual([], sqlite_files.find_exposed(url))
+
+    def test_a_file_that_cannot_be_made(self):
+        error = self.assertRaises(
+            errors.Unavailable, schema.sync, self.ctx, self.cells,
+            self.cell("cell1", "sqlite:////nonexistent/x.sqlite"))
+        self.assertEqual("/nonexistent/x.sqlite: No such file or directory", str(error))
 
     def test_in_our_own_database(self):
         url = self.database.settings.connection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 
 from placement_core import services
 from placement_core.cells import cell_tables
+from placement_core.compute.nodes import ComputeNodes
 from placement_core.migrations import online
 from placement_core.placement import resource_classes
 from tests.functional.cli import commands, test_commands
@@ -98,6 +100,19 @@ class TestComputeCommands(test_commands.CommandTestCase):
             "compute", "list", "-f", "json", code=1))[0]["hypervisor_hostname"])
         self.assertIn("cell gone is missing", self.stderr)
         self.assertIn("Cell gone is missing", self.run_command("compute", "migrate", code=1))
+
+    def test_a_cell_that_is_down_before_many_nodes(self) -> None:
+        """The pages after the first ask only the cells behind it."""
+        self.run_command("cells", "add", "gone", "--database", "sqlite:////nonexistent/c")
+        self.execute("UPDATE cell_mappings SET id = 0 WHERE name = 'gone'")
+        for name in ("one", "two", "three"):
+            self.node(name)
+        small = functools.partialmethod(ComputeNodes.list_, limit=1)
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.compute.nodes.ComputeNodes.list_", small))
+        self.assertEqual(3, len(json.loads(self.run_command(
+            "compute", "list", "-f", "json", code=1))))
+        self.assertEqual(1, self.stderr.count("cell gone is missing"))
 
     def test_contract(self) -> None:
         self.node("good")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 from testtools import matchers
 
-from placement_core.cells import cell_tables
+from placement_core.cells import cell_tables, schema
 from placement_core.compute.records import State
 from placement_core.migrations import online
-from placement_core.placement import allocations, inventories, providers
+from placement_core.placement import aggregates, allocations, inventories, providers
 from placement_core.placement.records import AllocationWrite, InventoryValues
 from placement_core.testing import factories
 from tests import databases, races
@@ -88,13 +89,23 @@ class TestMigration(cases.CellsTestCase):
         factories.sharing_provider(
             self.ctx, inventory={"DISK_GB": 9000}, aggregates=[aggregate])
         uuids = [factories.new_uuid() for _ in range(3)]
-        for uuid, aggregates in zip(uuids, ([aggregate], [factories.new_uuid()], []),
-                                    strict=True):
-            factories.provider(self.ctx, uuid=uuid, aggregates=aggregates)
+        for uuid, memberships in zip(uuids, ([aggregate], [factories.new_uuid()], []),
+                                     strict=True):
+            factories.provider(self.ctx, uuid=uuid, aggregates=memberships)
             self.node(cell, uuid=uuid)
         self.migrate()
         self.assertEqual([False, True, True], [
             "DISK_GB" in self.inventories(uuid) for uuid in uuids])
+
+    def test_a_node_that_is_full_when_it_is_migrated(self) -> None:
+        """Its instances leave, and one as large as all of them fits."""
+        cell = self.cell()
+        id_ = self.node(cell, disk_available_least=5, local_gb_used=990)
+        self.migrate()
+        self.change(cell, id_, disk_available_least=995, local_gb_used=0)
+        self.assertEqual((0, 0), self.migrate())
+        disk = self.inventories(self.uuid(cell, id_))["DISK_GB"]
+        self.assertEqual((1000, 995), (disk.total, disk.max_unit))
 
     # What is there already ------------------------------------------------------
 
@@ -148,12 +159,14 @@ class TestMigration(cases.CellsTestCase):
         self.assertEqual((0, 0), self.migrate())
 
     def test_what_a_node_has_no_more(self) -> None:
+        """Devices of a type that no class is for are in its record all the time."""
         cell = self.cell()
-        id_ = self.node(cell, pci_stats=samples.pools(VF=4, PF=1))
+        id_ = self.node(cell, pci_stats=samples.pools(VF=4, PF=1, vdpa=2))
         self.migrate()
         uuid = self.uuid(cell, id_)
+        consumer = factories.new_uuid()
         allocations.replace(self.ctx, [AllocationWrite(
-            factories.new_uuid(), {uuid: {"SRIOV_NET_VF": 1}}, "project", "user")])
+            consumer, {uuid: {"SRIOV_NET_VF": 1}}, "project", "user")])
         # What cannot be read is not gone.
         self.change(cell, id_, pci_stats="{")
         self.assertEqual((0, 0), self.migrate())
@@ -161,13 +174,53 @@ class TestMigration(cases.CellsTestCase):
         self.assertEqual((1, 1), self.migrate())
         self.assertIn("CUSTOM_PCI_SRIOV_PF", self.inventories(uuid))
         self.assertEqual((0, 0), self.migrate())
-        self.change(cell, id_, pci_stats=None)
+        self.change(cell, id_, pci_stats=samples.pools(vdpa=2))
         self.assertEqual((1, 1), self.migrate())
         found = self.inventories(uuid)
         self.assertNotIn("CUSTOM_PCI_SRIOV_PF", found)
         # Somebody uses it.
         self.assertIn("SRIOV_NET_VF", found)
         self.assertEqual((0, 0), self.migrate())
+        self.change(cell, id_, memory_mb=2048)
+        self.assertEqual((1, 1), self.migrate())
+        self.assertEqual((0, 0), self.migrate())
+        # Nobody does any more.
+        allocations.delete(self.ctx, consumer)
+        self.assertEqual((1, 1), self.migrate())
+        self.assertEqual({"VCPU", "MEMORY_MB", "DISK_GB"}, set(self.inventories(uuid)))
+        self.assertEqual((0, 0), self.migrate())
+
+    def test_what_cannot_be_parsed_keeps_its_own_classes_only(self) -> None:
+        cell, aggregate = self.cell(), factories.new_uuid()
+        id_ = self.node(
+            cell, pci_stats=samples.pools(PCI=1), numa_topology=samples.SEED_TOPOLOGY)
+        self.migrate()
+        uuid = self.uuid(cell, id_)
+        numa = {"NUMA_SOCKET", "NUMA_CORE", "NUMA_THREAD", "NUMA_MEMORY_MB"}
+        factories.sharing_provider(
+            self.ctx, inventory={"DISK_GB": 9000}, aggregates=[aggregate])
+        aggregates.join(self.ctx, uuid, aggregate)
+        self.change(cell, id_, pci_stats=None, numa_topology="{", cpu_allocation_ratio=-1.0)
+        self.assertEqual((1, 1), self.migrate())
+        self.assertEqual({"VCPU", "MEMORY_MB", *numa}, set(self.inventories(uuid)))
+        self.assertEqual((0, 0), self.migrate())
+
+    def test_what_a_node_has_again(self) -> None:
+        """What was used all the time stayed, and stays."""
+        cell = self.cell()
+        id_ = self.node(cell, pci_stats=samples.pools(VF=4))
+        self.migrate()
+        uuid, consumer = self.uuid(cell, id_), factories.new_uuid()
+        allocations.replace(self.ctx, [AllocationWrite(
+            consumer, {uuid: {"SRIOV_NET_VF": 1}}, "project", "user")])
+        self.change(cell, id_, pci_stats=None)
+        self.assertEqual((0, 0), self.migrate())
+        self.change(cell, id_, pci_stats=samples.pools(VF=3))
+        self.assertEqual((1, 1), self.migrate())
+        self.assertEqual(3, self.inventories(uuid)["SRIOV_NET_VF"].total)
+        allocations.delete(self.ctx, consumer)
+        self.assertEqual((0, 0), self.migrate())
+        self.assertIn("SRIOV_NET_VF", self.inventories(uuid))
 
     def test_a_provider_that_was_removed(self) -> None:
         cell = self.cell()
@@ -247,6 +300,19 @@ class TestMigration(cases.CellsTestCase):
         self.assertIn("these cells are missing, and may have older services: gone",
                       self.troubles[0])
 
+    def test_a_cell_that_does_not_tell_its_devices(self) -> None:
+        """Its nodes are not "nothing to do"."""
+        cell, other = self.cell("cell1"), self.cell("cell2")
+        for each in (cell, other):
+            self.node(each)
+        self.execute(cell, sa.schema.DropTable(cell_tables.pci_devices))
+        self.assertEqual((1, 1), self.migrate())
+        [trouble] = self.troubles
+        self.assertIn("Cell cell1 is missing", trouble)
+        schema.sync(self.ctx, self.cells, cell)
+        self.assertEqual((1, 1), self.migrate())
+        self.assertEqual([], self.troubles)
+
     def _missing_cell(self) -> None:
         from placement_core.cells import mappings
 
@@ -290,6 +356,24 @@ class TestMigration(cases.CellsTestCase):
         outcome = self.parts.compute_nodes.migrate(self.ctx, 9)
         self.assertEqual(1, len(found))
         self.assertEqual([], outcome.troubles)
+        self.assertEqual(16, self.inventories(self.uuid(cell, id_))["VCPU"].total)
+
+    def test_a_deadlock_is_no_refusal(self) -> None:
+        """Whatever passes is repeated, also where the uuid is a part of the transaction."""
+        cell = self.own_cell()
+        id_ = self.node(cell)
+        deadlocks: list[str] = []
+
+        def refuse_once(_connection, _cursor, statement, *_anything) -> None:
+            if not deadlocks and statement.startswith("UPDATE compute_nodes"):
+                deadlocks.append(statement)
+                raise db_exception.DBDeadlock
+
+        engine = self.parts.database.writer
+        sa.event.listen(engine, "before_cursor_execute", refuse_once)
+        self.addCleanup(sa.event.remove, engine, "before_cursor_execute", refuse_once)
+        self.assertEqual((1, 1), self.migrate())
+        self.assertEqual((1, []), (len(deadlocks), self.troubles))
         self.assertEqual(16, self.inventories(self.uuid(cell, id_))["VCPU"].total)
 
     def test_by_the_command(self) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.cells import mappings
+from placement_core.cells import cell_tables, mappings
+from placement_core.cells.records import Cell
 from placement_core.compute import errors, nodes
 from placement_core.compute.records import State
 from placement_core.placement import allocations, errors as placement_errors, inventories
@@ -105,7 +106,11 @@ class TestNodes(cases.CellsTestCase):
         self.assertEqual(wanted, seen)
         self.assertEqual(3, len(self.nodes.list_(self.ctx, cell="three").nodes))
         self.assertEqual([], list(self.nodes.list_(self.ctx, cell="two").nodes))
-        self.assertEqual([], list(self.nodes.list_(self.ctx, after=("gone", 1)).nodes))
+        self.assertEqual(
+            3, len(self.nodes.list_(self.ctx, cell="three", after=wanted[0]).nodes))
+        self.assertEqual([], list(self.nodes.list_(self.ctx, cell="one", after=wanted[-1]).nodes))
+        # Its cell was removed between two pages: nobody knows where the next one begins.
+        self.assertRaises(errors.BadMarker, self.nodes.list_, self.ctx, after=("gone", 1))
 
     def test_by_name_and_uuid(self) -> None:
         cell, uuid = self.cell(), factories.new_uuid()
@@ -192,6 +197,45 @@ class TestNodes(cases.CellsTestCase):
         self.assertEqual(32, self.saved(uuid, vcpus=32, cpu_allocation_ratio=2.5).vcpus)
         self.assertEqual((32, 2.5), (
             self.row(cell, id_).vcpus, self.row(cell, id_).cpu_allocation_ratio))
+
+    def test_a_cell_that_takes_no_uuid(self) -> None:
+        """Its node has none; it and all others are read."""
+        one, other = self.cell("one"), self.cell("other")
+        self.node(one)
+        id_ = self.node(other)
+        self.conductor(one, 9)
+        self.refuse_updates(one)
+        refused, node = self.nodes.list_(self.ctx).nodes
+        self.assertEqual((State.GATE_CLOSED, None, 16), (
+            refused.state, refused.uuid, refused.vcpus))
+        self.assertIn("has 9; it has no uuid, and its cell's database takes none", refused.reason)
+        self.assertEqual((State.GATE_CLOSED, self.row(other, id_).uuid), (node.state, node.uuid))
+        self.assertIsNotNone(node.uuid)
+        services = cell_tables.services
+        self.execute(one, sa.update(services).values(version=10))
+        refused, node = self.nodes.list_(self.ctx).nodes
+        self.assertEqual((State.REFUSED, None), (refused.state, refused.uuid))
+        self.assertEqual("it has no uuid, and its cell's database takes none", refused.reason)
+        self.assertEqual(State.MIGRATED, node.state)
+        progress = self.nodes.migrate(self.ctx, 9)
+        self.assertEqual((1, 0, 1), (progress.found, progress.done, len(progress.refused)))
+
+    def refuse_updates(self, cell: Cell) -> None:
+        """Let the database of a cell refuse every update of a compute node."""
+        trigger = "CREATE TRIGGER refuse BEFORE UPDATE ON compute_nodes "
+        create, drop = {
+            "sqlite": ([f"{trigger} BEGIN SELECT RAISE(ABORT, 'denied'); END"],
+                       "DROP TRIGGER refuse"),
+            "mysql": ([f"{trigger} FOR EACH ROW SIGNAL SQLSTATE '45000'"],
+                      "DROP TRIGGER refuse"),
+            "postgresql": (["CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+                            "'BEGIN RAISE insufficient_privilege; END'",
+                            f"{trigger} FOR EACH ROW EXECUTE FUNCTION refuse()"],
+                           "DROP FUNCTION refuse CASCADE"),
+        }[self.kind]
+        for statement in create:
+            self.execute(cell, sa.text(statement))
+        self.addCleanup(self.execute, cell, sa.text(drop))
 
     def test_not_where_it_cannot_be_migrated(self) -> None:
         cell, uuid = self.cell(), factories.new_uuid()

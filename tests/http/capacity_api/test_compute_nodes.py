@@ -91,7 +91,11 @@ class TestComputeNodes(NodesTestCase):
         for query, expected in (
                 ("cell=two", wanted[2:]), (f"cell={cells[0].uuid}", wanted[:2]),
                 ("name=two-1", wanted[3:]), ("cell=one&name=two-1", []),
-                ("limit=99999999", wanted), (f"marker={factories.new_uuid()}.1", [])):
+                ("limit=99999999", wanted),
+                (f"marker={cells[0].uuid}.9999999999", wanted[2:]),
+                # A page of all cells ended there; this is a later cell, or an earlier one.
+                (f"cell=two&marker={cells[0].uuid}.1", wanted[2:]),
+                (f"cell=one&marker={cells[1].uuid}.1", [])):
             page = self.ask("GET", f"{PATH}?{query}").json
             self.assertEqual(
                 expected, [node["uuid"] for node in page["compute_nodes"]], query)
@@ -117,7 +121,8 @@ class TestComputeNodes(NodesTestCase):
         self.assertEqual(["migrated", "refused"], states)
 
     def test_bad_input(self) -> None:
-        self.node(self.cell())
+        cell = self.cell()
+        self.node(cell)
         for query, status in (
                 ("limit=0", 400), ("limit=-1", 400), ("limit=x", 400), ("limit=1.5", 400),
                 ("limit=", 400), ("limit=" + "9" * 30, 400), ("marker=x", 400),
@@ -125,9 +130,13 @@ class TestComputeNodes(NodesTestCase):
                 ("marker=a." + "9" * 11, 400), ("marker=a.%D9%A1", 400), ("cell=nothing", 400),
                 ("cell=%00", 400), ("cell=", 400), ("name=", 400), ("name=%00", 400),
                 ("name=%F0%9F%90%8D", 200), ("cell=%F0%9F%90%8D", 400), ("what=1", 400),
-                ("cell=" + "x" * 256, 400), ("marker=a.9999999999", 200)):
+                ("cell=" + "x" * 256, 400), ("marker=a.9999999999", 400),
+                (f"marker={cell.uuid}.9999999999", 200)):
             self.assertEqual(
                 status, self.ask("GET", f"{PATH}?{query}").status_int, query)
+        gone = f"{factories.new_uuid()}.1"
+        self.assert_refused(400, f"No page ended with {gone}",
+                            self.ask("GET", f"{PATH}?marker={gone}"), "compute.node.marker")
         for uuid in ("nothing", "%00", "🐍", "x" * 300, factories.new_uuid(), "a b"):
             path = f"{PATH}/{uuid if uuid.startswith('%') else parse.quote(uuid)}"
             self.assertEqual(404, self.ask("GET", path).status_int, uuid)

@@ -15,8 +15,9 @@ def row(**values: Any) -> NodeRow:
         "hypervisor_hostname": "host-1.example", "hypervisor_type": "QEMU",
         "hypervisor_version": 8002000, "vcpus": 16, "memory_mb": 65536, "local_gb": 1000,
         "cpu_allocation_ratio": 16.0, "ram_allocation_ratio": 1.5,
-        "disk_allocation_ratio": 1.0, "disk_available_least": None, "pci_stats": None,
-        "numa_topology": None, "created_at": None, "updated_at": None, **values})
+        "disk_allocation_ratio": 1.0, "local_gb_used": 0, "disk_available_least": None,
+        "pci_stats": None, "numa_topology": None, "created_at": None, "updated_at": None,
+        **values})
 
 
 def numa_cell(

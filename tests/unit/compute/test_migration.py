@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
+from typing import Any
 
 from placement_core.cells.records import Cell
 from placement_core.compute import migration
@@ -19,8 +21,11 @@ class TestIsDue(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.node = samples.row()
-        self.offer = Offer({}, FACTS, ())
+        self.offer = self.make_offer(FACTS)
         self.migrated = MigratedNode("uuid", CELL.uuid, self.node.id, dict(FACTS))
+
+    def make_offer(self, facts: Any, *remarks: str, unclear: Collection[str] = ()) -> Offer:
+        return Offer({}, facts, remarks, frozenset(unclear))
 
     def is_due(self, migrated: MigratedNode | None, offer: Offer | None = None) -> bool:
         return migration.is_due(migrated, CELL, self.node, offer or self.offer)
@@ -32,13 +37,21 @@ class TestIsDue(base.TestCase):
         self.assertFalse(self.is_due(self.migrated))
 
     def test_changed(self) -> None:
-        self.assertTrue(self.is_due(self.migrated, Offer({}, {**FACTS, "VCPU": (8, None)}, ())))
-        self.assertTrue(self.is_due(self.migrated, Offer({}, {"VCPU": (4, None)}, ())))
+        self.assertTrue(self.is_due(
+            self.migrated, self.make_offer({**FACTS, "VCPU": (8, None)})))
+        self.assertTrue(self.is_due(self.migrated, self.make_offer({"VCPU": (4, None)})))
 
     def test_another_node_had_the_uuid(self) -> None:
         for other in ({"node_id": self.node.id + 1}, {"cell_uuid": "another"}):
             self.assertTrue(self.is_due(dataclasses.replace(self.migrated, **other)), other)
 
     def test_what_cannot_be_parsed_is_no_change(self) -> None:
-        unclear = Offer({}, {"VCPU": (4, None)}, ("pci_stats cannot be understood",))
-        self.assertFalse(self.is_due(self.migrated, unclear))
+        remark = "there are None of DISK_GB; they are not counted"
+        for unclear, due in (("DISK_GB", False), ("PCI_DEVICE", True)):
+            self.assertEqual(due, self.is_due(self.migrated, self.make_offer(
+                {"VCPU": (4, None)}, remark, unclear={unclear})), unclear)
+
+    def test_what_is_not_counted_hides_nothing(self) -> None:
+        """A device of a type that no class is for, say."""
+        self.assertTrue(self.is_due(self.migrated, self.make_offer(
+            {"VCPU": (4, None)}, "3 PCI devices are of type 'vdpa'")))

@@ -67,11 +67,13 @@ class TestMainClasses(base.TestCase):
             found[name].reserved for name in ("VCPU", "MEMORY_MB", "DISK_GB")))
 
     def test_disk_available_least(self) -> None:
-        for available, expected in ((None, 1000), (400, 400), (5000, 1000), (0, 1), (-7, 1)):
-            found = offer(disk_available_least=available)
+        for available, used, expected in (
+                (None, 0, 1000), (None, 990, 1000), (400, 0, 400), (5000, 0, 1000), (0, 0, 1),
+                (-7, 0, 1), (5, 990, 995), (10, 1000, 1000), (-600, 1500, 900), (-9, 2, 1)):
+            found = offer(disk_available_least=available, local_gb_used=used)
             self.assertEqual((1000, expected), (
                 found.inventories["DISK_GB"].total, found.inventories["DISK_GB"].max_unit))
-            # It falls with every instance: that is no change of the node.
+            # They change with every instance: that is no change of the node.
             self.assertEqual(offer().facts, found.facts)
 
     def test_shared_storage(self) -> None:
@@ -95,6 +97,7 @@ class TestMainClasses(base.TestCase):
             found = offer(**{field: value})
             self.assertEqual({"MEMORY_MB", "DISK_GB"}, set(found.inventories), (field, value))
             self.assertIn("not counted", found.remarks[0])
+            self.assertEqual({"VCPU"}, found.unclear)
 
 
 class TestDevices(base.TestCase):
@@ -132,6 +135,8 @@ class TestDevices(base.TestCase):
         found = offer(devices={"vdpa": 3, "type-PCI": 1})
         self.assertIn("PCI_DEVICE", found.inventories)
         self.assertIn("vdpa", found.remarks[0])
+        # The record is clear: no class is for them.
+        self.assertEqual(frozenset(), found.unclear)
         found = offer(devices={"vdpa": 3, "type-PCI": 1}, options={
             "pci_classes": {"vdpa": "CUSTOM_VDPA", "type-PCI": "CUSTOM_VDPA"}})
         self.assertEqual(values(4), found.inventories["CUSTOM_VDPA"])
@@ -145,6 +150,8 @@ class TestDevices(base.TestCase):
             self.assertEqual({"VCPU", "MEMORY_MB", "DISK_GB"}, set(found.inventories), text[:30])
             self.assertEqual(
                 ("pci_stats cannot be understood; nothing of it is counted",), found.remarks)
+            self.assertEqual(
+                {"PCI_DEVICE", "CUSTOM_PCI_SRIOV_PF", "SRIOV_NET_VF"}, found.unclear)
 
     def test_options_that_make_no_sense(self) -> None:
         for option, value in (("pci_classes", {"type-VF": "VCPUS"}),
@@ -216,3 +223,6 @@ class TestTopology(base.TestCase):
             self.assertEqual({"VCPU", "MEMORY_MB", "DISK_GB"}, set(found.inventories), text[:60])
             self.assertEqual(
                 ("numa_topology cannot be understood; nothing of it is counted",), found.remarks)
+            self.assertEqual(
+                {"PCPU", "NUMA_SOCKET", "NUMA_CORE", "NUMA_THREAD", "NUMA_MEMORY_MB"},
+                found.unclear)

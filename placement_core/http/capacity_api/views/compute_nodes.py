@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from placement_core import errors
+from placement_core.compute import errors
 from placement_core.compute.nodes import LARGEST_PAGE, Key
 from placement_core.compute.records import ComputeNode, State
 from placement_core.http import pages
@@ -19,12 +19,6 @@ _FIELDS = (
     "id", "uuid", "host", "hypervisor_hostname", "hypervisor_type", "hypervisor_version",
     "vcpus", "memory_mb", "local_gb", "cpu_allocation_ratio", "ram_allocation_ratio",
     "disk_allocation_ratio", "created_at", "updated_at")
-
-
-class BadMarker(errors.Invalid):
-    """A marker that no page ended with."""
-
-    code = "compute.node.marker"
 
 
 def list_(call: Call) -> Reply:
@@ -57,8 +51,8 @@ def show(call: Call) -> Reply:
 def _parse_marker(marker: str) -> Key:
     """Return the key of the node that a page ended with."""
     cell_uuid, _, number = marker.rpartition(".")
-    if not cell_uuid or not (number.isascii() and number.isdigit() and len(number) <= 10):
-        raise BadMarker(f"No page ended with {marker}.")
+    if not (number.isascii() and number.isdigit() and len(number) <= 10):
+        raise errors.BadMarker(marker)
     return cell_uuid, min(int(number), 2**31 - 1)
 
 
