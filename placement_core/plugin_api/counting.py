@@ -113,12 +113,18 @@ class CountingDriver(abc.ABC):
         tell apart: a limit on both together can be checked, a limit on one of them cannot.
     :cvar transactional: whether the driver counts only the allocations in the service's own
         database, so that a claim can be checked in its own transaction (``[quota] guard``).
+    :cvar moves_once: whether an instance that holds two sets of allocations while it is moved
+        counts once, with the larger amounts; otherwise both sets count.
+    :cvar counts_members: whether the driver counts members of server groups; otherwise
+        ``server_group_members`` is not called, and checks of that limit are refused.
     """
 
     api_version = 1
     units: Collection[str] | None = None
     folded: Mapping[str, str] = MappingProxyType({})
     transactional = False
+    moves_once = False
+    counts_members = True
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
         """Take the service's options; a driver registers its own options here.

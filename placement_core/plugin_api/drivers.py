@@ -44,6 +44,7 @@ def make(conf: cfg.ConfigOpts, choice: DriverChoice, base: type[T]) -> T:
 
     try:
         driver = construct(conf)
+        _name_failures(driver, KINDS[choice.kind], lambda: f"{describe()} ({choice.option})")
     except errors.Error:
         raise
     except Exception as error:
@@ -53,24 +54,25 @@ def make(conf: cfg.ConfigOpts, choice: DriverChoice, base: type[T]) -> T:
         raise errors.ConfigurationError(
             f"{choice.option} = {choice.name}: the {describe()} cannot be made: {reason}"
         ) from error
-    _name_failures(driver, KINDS[choice.kind], lambda: f"{describe()} ({choice.option})")
     return driver
 
 
 def _name_failures(driver: object, base: type, describe: Callable[[], str]) -> None:
     """Wrap every method of the interface, so that its exceptions name the driver."""
-    for name, method in inspect.getmembers(base, inspect.isfunction):
+    for name, _ in inspect.getmembers(base, inspect.isfunction):
         if not name.startswith("_"):
-            object.__setattr__(driver, name, _make_call(driver, name, method, describe))
+            # As it is bound to this driver: its author may have made it static, or have set it.
+            object.__setattr__(driver, name, _make_call(name, getattr(driver, name), describe))
 
 
 def _make_call(
-    driver: object, name: str, method: Callable[..., Any], describe: Callable[[], str]
+    name: str, method: Callable[..., Any], describe: Callable[[], str]
 ) -> Callable[..., Any]:
+    # Its signature is that of the driver's own method: callers look at what it takes.
     @functools.wraps(method)
     def call(*arguments: Any, **keywords: Any) -> Any:
         try:
-            return getattr(type(driver), name)(driver, *arguments, **keywords)
+            return method(*arguments, **keywords)
         except (errors.Error, DriverFailed):
             raise
         except Exception as error:

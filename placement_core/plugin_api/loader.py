@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import itertools
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -45,7 +46,8 @@ def load(namespace: str, name: str, base: type[T], *, option: str) -> type[T]:
     :param base: the class that every driver of this kind derives from.
     :param option: the option that names it, such as ``[limits] driver``.
     :raises errors.ConfigurationError: the driver is not installed or registered twice, cannot
-        be imported, does not derive from ``base``, or was written for another version of it.
+        be imported, does not derive from ``base``, was not written for this version of it, or
+        cannot have this name.
     """
     failures: list[tuple[importlib.metadata.EntryPoint, BaseException]] = []
     extensions = named.NamedExtensionManager(
@@ -65,11 +67,12 @@ def load(namespace: str, name: str, base: type[T], *, option: str) -> type[T]:
             f"{found.entry_point_target} ({_describe_origin(found.entry_point)})"
             for found in extensions))
         raise errors.ConfigurationError(f"{where}: registered more than once: {places}")
-    problem = _find_mismatch(extensions[0].entry_point_target, extensions[0].plugin, base)
+    driver: type[T] = extensions[0].plugin
+    target = extensions[0].entry_point_target
+    problem = find_mismatch(target, driver, base) or _find_misnaming(name, target, driver)
     if problem is not None:
         raise errors.ConfigurationError(
             f"{where}: {problem} ({_describe_origin(extensions[0].entry_point)})")
-    driver: type[T] = extensions[0].plugin
     return driver
 
 
@@ -95,6 +98,27 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
 
 
+def find_mismatch(target: str, driver: object, base: type) -> str | None:
+    """Return why something is no driver for this version of its base class; None: it is one.
+
+    :param target: what the sentence calls it, such as ``module:class``.
+    """
+    if not (isinstance(driver, type) and issubclass(driver, base)):
+        return f"{target} is not a {base.__name__}"
+    written_for, present = (getattr(each, "api_version", None) for each in (driver, base))
+    if present is None:
+        return None
+    # An inherited number would match every version.
+    if not any("api_version" in vars(class_) for class_ in itertools.takewhile(
+            lambda class_: class_ is not base, driver.__mro__)):
+        return (f"{target} does not say for which version of {base.__name__} it was written "
+                f"(api_version); this is version {present}")
+    if written_for != present:
+        return (f"{target} was written for version {written_for} of {base.__name__}; "
+                f"this is version {present}")
+    return None
+
+
 def _examine_kind(kind: str, base: type) -> list[InstalledDriver]:
     points = list(importlib.metadata.entry_points(group=f"{PREFIX}{kind}"))
     names = [point.name for point in points]
@@ -111,17 +135,15 @@ def _find_problem(point: importlib.metadata.EntryPoint, base: type) -> str | Non
         driver = point.load()
     except Exception as error:  # noqa: BLE001  whatever its author did
         return f"it cannot be loaded: {describe_error(error)}"
-    return _find_mismatch(point.value, driver, base)
+    return (find_mismatch(point.value, driver, base)
+            or _find_misnaming(point.name, point.value, driver))
 
 
-def _find_mismatch(target: str, driver: object, base: type) -> str | None:
-    if not (isinstance(driver, type) and issubclass(driver, base)):
-        return f"{target} is not a {base.__name__}"
-    written_for, present = (getattr(each, "api_version", None) for each in (driver, base))
-    if present is not None and written_for != present:
-        return (f"{target} was written for version {written_for} of {base.__name__}; "
-                f"this is version {present}")
-    return None
+def _find_misnaming(name: str, target: str, driver: type) -> str | None:
+    """Ask a driver why it cannot have a name, if its kind, which is not imported here, says so."""
+    find_misnaming = getattr(driver, "find_misnaming", None)
+    misnaming = None if find_misnaming is None else find_misnaming(name)
+    return None if misnaming is None else f"{target} {misnaming}"
 
 
 def _describe_origin(point: importlib.metadata.EntryPoint) -> str:

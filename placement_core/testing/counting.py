@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from placement_core.context import Context
+from placement_core.plugin_api import loader
 from placement_core.plugin_api.counting import INSTANCES, Count, CountingDriver
 
 PROJECT = "a0" * 16
@@ -54,13 +55,10 @@ class CountingContract(_Mixin):
 
     :cvar classes: the resource classes that the driver counts; at least one.
     :cvar counts_instances: whether the driver counts ``INSTANCES``, too.
-    :cvar counts_members: whether the driver counts members of server groups; otherwise it
-        returns 0.
     """
 
     classes: Sequence[str] = ("VCPU", "MEMORY_MB")
     counts_instances = True
-    counts_members = True
 
     def given(self, instances: Sequence[Running]) -> tuple[CountingDriver, Context]:
         """Return a driver that counts exactly these instances, and a context to call it with.
@@ -75,8 +73,8 @@ class CountingContract(_Mixin):
         return {name: factor * (place + 1) for place, name in enumerate(self.classes)}
 
     @property
-    def _units(self) -> list[str]:
-        return [*self.classes, *([INSTANCES] if self.counts_instances else [])]
+    def _units(self) -> set[str]:
+        return {*self.classes, *([INSTANCES] if self.counts_instances else [])}
 
     def _world(self) -> list[Running]:
         """Return instances of two users in a project, and of one of them in another project."""
@@ -112,6 +110,13 @@ class CountingContract(_Mixin):
             ctx, project_ids, units=self._units if units is None else units, user_id=user_id,
             without=without)
 
+    # Attributes --------------------------------------------------------------
+
+    def test_version(self) -> None:
+        """The class of the driver has its own ``api_version``, which is the present one."""
+        driver, _ = self.given([])
+        self.assertIsNone(loader.find_mismatch("the driver", type(driver), CountingDriver))
+
     # Projects -----------------------------------------------------------------
 
     def test_it_says_what_it_counts(self) -> None:
@@ -120,7 +125,7 @@ class CountingContract(_Mixin):
         if driver.units is None:
             self.assertEqual({}, dict(driver.folded))
             return
-        self.assertLessEqual(set(self._units), set(driver.units))
+        self.assertLessEqual(self._units, set(driver.units))
         self.assertLessEqual(set(driver.folded.values()), set(driver.units))
         self.assertTrue(set(driver.folded).isdisjoint(driver.units))
 
@@ -160,8 +165,8 @@ class CountingContract(_Mixin):
 
     def test_only_units_that_were_asked_for(self) -> None:
         """The answer has no other units than those requested."""
-        unit = self._units[-1]
-        count = self._ask(self._world(), [OTHER_PROJECT], units=[unit], user_id=USER)
+        unit = INSTANCES if self.counts_instances else self.classes[-1]
+        count = self._ask(self._world(), [OTHER_PROJECT], units={unit}, user_id=USER)
         assert count.user is not None
         self.assertEqual({unit}, set(count.projects[OTHER_PROJECT]))
         self.assertEqual({unit}, set(count.user))
@@ -177,7 +182,8 @@ class CountingContract(_Mixin):
                 ctx, [PROJECT], units=self._units, user_id=text, without=[text])
             self.assertEqual({PROJECT: self._sum(one, two, three)}, self._told(count))
             self.assertEqual({}, _some(count.user), repr(text))
-            self.assertEqual(0, driver.server_group_members(ctx, [text], text).members)
+            if driver.counts_members:
+                self.assertEqual(0, driver.server_group_members(ctx, [text], text).members)
 
     # Users --------------------------------------------------------------------
 
@@ -202,7 +208,8 @@ class CountingContract(_Mixin):
         driver, ctx = self.given([one, two, three, four])
         owners = [(PROJECT, USER), (PROJECT, OTHER_USER), (OTHER_PROJECT, USER),
                   (OTHER_PROJECT, OTHER_USER), ("x\0y", USER), (PROJECT, "\ud800")]
-        count = driver.count_users(ctx, owners, units=self._units)
+        # Callers pass the keys of what is set for users.
+        count = driver.count_users(ctx, dict.fromkeys(owners).keys(), units=self._units)
         amounts_of = {owner: _some(amounts) for owner, amounts in count.users.items()}
         self.assertEqual(
             {(PROJECT, USER): self._sum(one, two), (PROJECT, OTHER_USER): self._sum(three),
@@ -211,8 +218,9 @@ class CountingContract(_Mixin):
         self.assertEqual([], list(count.missing_cells))
         self.assertTrue(count.source)
         for of_user in count.users.values():
-            self.assertLessEqual(set(of_user), set(self._units))
-        self.assertEqual({}, dict(driver.count_users(ctx, [], units=self._units).users))
+            self.assertLessEqual(set(of_user), self._units)
+        self.assertEqual(
+            {}, dict(driver.count_users(ctx, {}.keys(), units=self._units).users))
 
     # Without ------------------------------------------------------------------
 
@@ -243,16 +251,21 @@ class CountingContract(_Mixin):
     # Server groups ------------------------------------------------------------
 
     def test_server_group_members(self) -> None:
-        """Members that belong to the user count once each, in all projects."""
+        """Members that belong to the user count once each, in all projects.
+
+        A driver that cannot count them says so, and is not asked.
+        """
         one, two, three, four = world = self._world()
         driver, ctx = self.given(world)
+        if not driver.counts_members:
+            return
         gone = running(99, PROJECT, USER, {}).uuid
         for uuids, expected in (
             ([one.uuid, three.uuid, four.uuid, gone], 2), ([three.uuid], 0), ([gone], 0),
             ([], 0), ([one.uuid, one.uuid, two.uuid], 2),
         ):
             count = driver.server_group_members(ctx, uuids, USER)
-            self.assertEqual(expected if self.counts_members else 0, count.members, uuids)
+            self.assertEqual(expected, count.members, uuids)
             self.assertEqual([], list(count.missing_cells))
             self.assertTrue(count.source)
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from placement_core import amounts
 from placement_core.amounts import Amount
+from placement_core.plugin_api import loader
 from placement_core.plugin_api.catalog import Node
 from placement_core.plugin_api.enforcement import (
     Binding,
@@ -61,11 +62,7 @@ class ModelContract(_Mixin):
         model = self.make_model()
         self.assertRegex(model.name, r"\A[a-z0-9_]+\Z")
         self.assertTrue(model.description.strip(), "there is no description")
-        self.assertEqual(EnforcementModel.api_version, model.api_version)
-        self.assertTrue(
-            any("api_version" in vars(class_) for class_ in type(model).__mro__
-                if class_ is not EnforcementModel),
-            "write api_version = … in the class: one that is inherited matches every version")
+        self.assertIsNone(loader.find_mismatch("the model", type(model), EnforcementModel))
 
     # What binds a claim -------------------------------------------------------
 
@@ -101,7 +98,7 @@ class ModelContract(_Mixin):
                 self.assertEqual([], model.judge("vcpus", bindings, _unused(bindings), 0), case)
 
     def test_the_default_binds_who_has_no_limit(self) -> None:
-        """The default binds the project if it has no limit of its own, and no other node."""
+        """The default binds the own usage of a project without a limit, and no other node."""
         model = self.make_model()
         for case, lineage, tree in self._lineages(model):
             for binding in model.bindings(lineage, tree.limits, tree.default):
@@ -109,6 +106,7 @@ class ModelContract(_Mixin):
                     self.assertIn(binding.node_id, tree.limits, case)
                 else:
                     self.assertEqual(lineage[-1].id, binding.node_id, case)
+                    self.assertEqual("own", binding.scope, case)
                     self.assertNotIn(binding.node_id, tree.limits, case)
 
     def test_each_bound_is_named_once(self) -> None:

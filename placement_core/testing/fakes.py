@@ -209,8 +209,10 @@ class MemoryCompute(ComputeDriver):
         #: {reservation: ("host" or "slot", project, hosts)}
         self.aggregates: dict[str, tuple[str, str | None, set[str]]] = {}
         self.servers: dict[str, MemoryServer] = {}
-        #: (reservation, server)
-        self.images: set[tuple[str, str]] = set()
+        #: (reservation, server) of each image, in the order in which they were made.
+        self.images: list[tuple[str, str]] = []
+        #: (reservation, server, when it was due) of each image.
+        self._images_due: set[tuple[str, str, str | None]] = set()
         self._aggregate_ids: dict[str, int] = {}
         self._lock = threading.RLock()
         self._count = itertools.count(1)
@@ -323,14 +325,22 @@ class MemoryCompute(ComputeDriver):
         with self._call("delete_preemptible_servers", host):
             return self._delete(lambda each: each.host == host and each.preemptible)
 
-    def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
+    def snapshot_host_servers(
+        self, reservation_id: str, host: str, due_at: str | None = None
+    ) -> int:
         """Create images, which the next call reports as finished."""
         with self._call("snapshot_host_servers", reservation_id, host):
-            wanted = {(reservation_id, id_) for id_, each in self.servers.items()
-                      if self._is_reserved(each, reservation_id, host)}
-            new = wanted - self.images
-            self.images |= new
+            new = [id_ for id_, each in self.servers.items()
+                   if self._is_reserved(each, reservation_id, host)
+                   and not self._has_image(reservation_id, id_, due_at)]
+            self.images += [(reservation_id, id_) for id_ in new]
+            self._images_due.update((reservation_id, id_, due_at) for id_ in new)
             return len(new)
+
+    def _has_image(self, reservation_id: str, server: str, due_at: str | None) -> bool:
+        if due_at is None:
+            return (reservation_id, server) in self.images
+        return (reservation_id, server, due_at) in self._images_due
 
     def delete_host_servers(self, reservation_id: str, host: str) -> int:
         """Delete servers."""

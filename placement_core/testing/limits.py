@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from placement_core import amounts
 from placement_core.amounts import UNLIMITED, Amount
 from placement_core.context import Context
+from placement_core.plugin_api import loader
 from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver
 
 SERVICE = "5e" * 16
@@ -65,13 +66,20 @@ class LimitsContract(_Mixin):
         found = driver.effective(ctx, nodes, service_id=service_id, region_id=region_id)
         again = driver.effective(ctx, nodes, service_id=service_id, region_id=region_id)
         self.assertEqual(_plain(found), _plain(again))
-        many = driver.effective_of_many(ctx, nodes, service_id=service_id, region_id=region_id)
+        # The service passes all nodes of its trees, as the keys of a mapping.
+        many = driver.effective_of_many(
+            ctx, dict.fromkeys(nodes), service_id=service_id, region_id=region_id)
         self.assertEqual(_plain(found), _plain(EffectiveLimits(many.defaults, {
             node: limits for node, limits in many.overrides.items() if node in nodes})))
         return found
 
     def _overrides(self, found: EffectiveLimits) -> dict[str, dict[str, Amount]]:
         return {node: dict(limits) for node, limits in found.overrides.items() if limits}
+
+    def test_version(self) -> None:
+        """The class of the driver has its own ``api_version``, which is the present one."""
+        driver, _ = self.given({}, {}, {})
+        self.assertIsNone(loader.find_mismatch("the driver", type(driver), LimitDriver))
 
     def test_nothing_is_registered(self) -> None:
         """Without registered limits, defaults and overrides are empty."""
@@ -132,7 +140,8 @@ class LimitsContract(_Mixin):
 
     _REGIONS: Registered = {
         (SERVICE, REGION, "cores"): 20, (SERVICE, OTHER_REGION, "cores"): 30,
-        (SERVICE, None, "cores"): 40, (SERVICE, None, "servers"): 4}
+        (SERVICE, OTHER_REGION, "disks"): 3, (SERVICE, None, "cores"): 40,
+        (SERVICE, None, "servers"): 4}
     _REGIONS_SET: Set = {
         (PROJECT, SERVICE, REGION, "cores"): 2, (PROJECT, SERVICE, OTHER_REGION, "cores"): 3,
         (PROJECT, SERVICE, None, "cores"): 4}

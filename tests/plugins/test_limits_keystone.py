@@ -25,6 +25,8 @@ class _Renamed(LimitDriver):
     :param names: {the contract's id: Keystone's}.
     """
 
+    api_version = 1
+
     def __init__(self, driver: LimitDriver, names: Mapping[str, str]) -> None:
         self._driver = driver
         self._names = names

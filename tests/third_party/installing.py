@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import importlib
 import pathlib
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ import tempfile
 import fixtures
 
 from placement_core.cli import plugin_packages
+from tests import distributions
 
 
 class Installed(fixtures.Fixture):
@@ -27,13 +27,7 @@ class Installed(fixtures.Fixture):
         self.folder = install_driver(kind, name)
 
     def _setUp(self) -> None:
-        self.useFixture(fixtures.MonkeyPatch("sys.path", [str(self.folder), *sys.path]))
-        # What stevedore found before it keeps in this process, and in a folder.
-        self.useFixture(fixtures.MonkeyPatch(
-            "stevedore.extension.ExtensionManager.ENTRY_POINT_CACHE", {}))
-        self.useFixture(fixtures.EnvironmentVariable(
-            "XDG_CACHE_HOME", self.useFixture(fixtures.TempDir()).path))
-        importlib.invalidate_caches()
+        self.useFixture(distributions.OnPath(self.folder))
 
 
 @functools.cache

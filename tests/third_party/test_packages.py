@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -181,13 +182,24 @@ class TestCounting(_PackageTests, PackageTestCase):
             self.assertEqual(200, status, quota)
             self.assertEqual(amount, quota["resources"]["class:CUSTOM_LICENCES"]["used"])
 
+    def test_members_of_server_groups_are_not_counted(self) -> None:
+        """No limit on them lets anything pass; operators are told that it binds nobody."""
+        self.write(("one", "project", "user", 3), name="register.csv")
+        self.serve()
+        self.register_limit("server_group_members", 10)
+        answer = self.capacity("POST", "/quota/server_group_members", {
+            "project_id": "project", "user_id": "user", "members": [], "asked": 1})
+        self.assertEqual(400, answer.status_int, answer.text)
+        self.assertEqual("quota.resource.uncounted", answer.json["errors"][0]["code"])
+        [gap] = self.parts[-1].limit_gaps(self.ctx)
+        self.assertIn("held to: server_group_members. The counting driver does not", gap)
+
     def test_a_defect_is_named(self) -> None:
         """The client learns nothing of it, the log everything, as the first chapter says."""
+        self.useFixture(fixtures.MonkeyPatch(
+            f"{self.chapter.module}.LicencesCounting.count", lambda *_, **__: {}["VCPU"]))
         self.serve()
         self.register_limit("class:CUSTOM_LICENCES", 10)
-        driver = sys.modules[self.chapter.module].LicencesCounting
-        self.useFixture(fixtures.MonkeyPatch(
-            f"{self.chapter.module}.{driver.__name__}.count", lambda *_, **__: {}["VCPU"]))
         log = self.useFixture(fixtures.FakeLogger())
         answer = self.capacity("GET", "/quota/project")
         self.assertEqual(500, answer.status_int)
@@ -275,6 +287,26 @@ class TestReservations(_PackageTests, PackageTestCase):
         self.serve()
         self.assertEqual(201, self.reserve().status_int)
         self.assertEqual(201, self.reserve(amount=5).status_int)
+
+    def test_another_name(self) -> None:
+        """Who renames the entry point alone is told at the start, and by the list."""
+        renamed = pathlib.Path(shutil.copytree(self.installed, self.folder / "renamed"))
+        (points,) = renamed.glob("*.dist-info/entry_points.txt")
+        points.write_text(points.read_text().replace(self.chapter.name, "virtual:other"))
+        self.useFixture(fixtures.MonkeyPatch("sys.path", [str(renamed), *sys.path]))
+        sample = self.sample.replace(self.chapter.name, "virtual:other")
+        target = f"{self.chapter.module}:VirtualLicenceReservations"
+        reason = (f"{target} has the resource_type 'virtual:licence'; expected 'virtual:other', "
+                  "the name of its entry point")
+        self.fail_to_start(sample)
+        self.assertEqual(
+            [f"[reservations] plugins = virtual:other: {reason} "
+             f"({self.chapter.distribution} 0.1)"],
+            self.said)
+        listed = commands.run(
+            "plugins", "list", "-f", "json", "--config-file", self.configure(sample))
+        self.assertEqual([f"{reason}; [reservations] plugins names it"], [
+            row["state"] for row in json.loads(listed.stdout) if row["class"] == target])
 
     def provoke_errors(self) -> None:
         self.fail_to_start(self.sample.replace("solver:20", "solver:many"))

@@ -59,6 +59,8 @@ class KeystoneCatalog(CatalogDriver):
     below a node.
     """
 
+    api_version = 1
+
     def __init__(
         self, conf: cfg.ConfigOpts, *, clock: keystone_cache.Clock = time.monotonic
     ) -> None:

@@ -24,6 +24,7 @@ T = TypeVar("T")
 class LocalCatalog(CatalogDriver):
     """Reads the catalog with one statement for each call, in the transaction of ``ctx`` if any."""
 
+    api_version = 1
     local = True
 
     def region(self, ctx: Context, id_: str) -> Region | None:

@@ -60,6 +60,7 @@ class LegacyCellCounting(CountingDriver):
     api_version = 1
     units = frozenset((CONSUMERS, INSTANCES, "VCPU", "MEMORY_MB"))
     folded = MappingProxyType({"PCPU": "VCPU"})
+    moves_once = True
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._cells = CellDatabases(conf)

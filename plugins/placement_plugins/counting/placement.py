@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
 from oslo_config import cfg
@@ -34,6 +35,8 @@ _Projects: TypeAlias = dict[str, dict[str, int]]
 
 #: The number of migrated projects that are cached.
 _MOST_MIGRATED = 100_000
+#: A copy from another nova, or a restored database, may bring mappings that are not migrated.
+_MIGRATED_SECONDS = 10.0
 
 
 class PlacementCounting(CountingDriver):
@@ -42,7 +45,7 @@ class PlacementCounting(CountingDriver):
     A count of one project queries placement at most twice: for the usage of the project and, if
     one is given, of the user. A project with mappings that are not migrated is counted in the
     cells instead, as far as cells can count. Once all mappings of a project are migrated, the
-    driver does not check it again until ``forget``.
+    driver does not check it again for ten seconds, or until ``forget``.
 
     :ivar transactional: whether placement is this service, not a remote one.
     Source: seed 000, spec nova_quota §1. Differs: mappings that are not migrated send only
@@ -51,12 +54,17 @@ class PlacementCounting(CountingDriver):
 
     api_version = 1
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(
+        self, conf: cfg.ConfigOpts, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._cells = CellDatabases(conf)
         self._legacy = legacy_cell.LegacyCellCounting(conf)
         self.transactional = not remote.is_configured(conf)
         self._usages = _make_source(conf, local=self.transactional)
-        self._migrated = BoundedCache[str, bool](_MOST_MIGRATED)
+        self.moves_once = self._usages.moves_once
+        self._clock = clock
+        #: {project: until when it counts as migrated}.
+        self._migrated = BoundedCache[str, float](_MOST_MIGRATED)
         self._warned: set[str] = set()
 
     def use_index(self, index: UsageReader) -> None:
@@ -134,13 +142,18 @@ class PlacementCounting(CountingDriver):
             return Count(projects, NAME, user=user, seconds=seconds)
         self._warn(unmigrated)
         # Placement counts the units that cells cannot count, for these projects, too.
-        remaining_units = set(units) - self._legacy.units
+        remaining_units = set(units)
+        if project_ids == unmigrated:
+            remaining_units -= self._legacy.units
+        if "VCPU" in units:
+            remaining_units.add("PCPU")  # The cells' VCPU includes it.
         projects, user = self._count_by_mappings(
-            ctx, project_ids, remaining_units if project_ids == unmigrated else units, user_id,
-            without, seconds)
+            ctx, project_ids, remaining_units, user_id, without, seconds)
         in_cells = self._legacy.count(
             ctx, unmigrated, units=self._legacy.units, user_id=user_id, without=without)
         nothing = dict.fromkeys(self._legacy.units, 0)
+        for project_id in projects.keys() - unmigrated:
+            projects[project_id] = _select(projects[project_id], units)
         for project_id in unmigrated:
             projects[project_id] = _merge(
                 in_cells.projects.get(project_id, nothing), projects.get(project_id, {}), units)
@@ -189,12 +202,15 @@ class PlacementCounting(CountingDriver):
         """Return the projects that have mappings which are not migrated."""
         if project_ids is None:
             return counts.find_unmigrated(self._cells.api(ctx))
-        unknown = project_ids - self._migrated.get_many(project_ids).keys()
+        now = self._clock()
+        unknown = project_ids - {
+            project_id for project_id, until in self._migrated.get_many(project_ids).items()
+            if now < until}
         if not unknown:
             return set()
         unmigrated = counts.find_unmigrated(self._cells.api(ctx), unknown)
         for project_id in unknown - unmigrated:
-            self._migrated.put(project_id, True)
+            self._migrated.put(project_id, now + _MIGRATED_SECONDS)
         return unmigrated
 
     def _warn(self, project_ids: set[str]) -> None:

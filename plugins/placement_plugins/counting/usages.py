@@ -25,9 +25,11 @@ class UsageSource(Protocol):
     """Reads the usage of projects.
 
     :ivar knows_projects: whether ``of_projects`` takes None for all projects.
+    :ivar moves_once: as in ``CountingDriver``.
     """
 
     knows_projects: bool
+    moves_once: bool
 
     def use_index(self, index: UsageReader) -> None:
         """Take the usage index of the service's own database."""
@@ -56,7 +58,7 @@ class LocalUsages:
     knows_projects = True
 
     def __init__(self, *, moves_once: bool) -> None:
-        self._moves_once = moves_once
+        self.moves_once = moves_once
         self._index: UsageReader | None = None
 
     def use_index(self, index: UsageReader) -> None:
@@ -75,8 +77,8 @@ class LocalUsages:
         is_one = project_ids is not None and len(project_ids) == 1
         if is_one or without or ctx.session is not None or self._index is None:
             return project_usage.read(
-                ctx, project_ids, without=without, moves_once=self._moves_once)
-        return self._index.by_project(ctx, project_ids, moves_once=self._moves_once)
+                ctx, project_ids, without=without, moves_once=self.moves_once)
+        return self._index.by_project(ctx, project_ids, moves_once=self.moves_once)
 
     def of_user(
         self, ctx: Context, project_id: str, user_id: str, units: Collection[str],
@@ -84,20 +86,21 @@ class LocalUsages:
     ) -> Mapping[str, int]:
         """Return a user's share of what a project uses."""
         return project_usage.read(
-            ctx, [project_id], user_id=user_id, without=without, moves_once=self._moves_once,
+            ctx, [project_id], user_id=user_id, without=without, moves_once=self.moves_once,
         ).get(project_id, {})
 
     def of_users(
         self, ctx: Context, owners: Collection[Owner], units: Collection[str]
     ) -> Mapping[Owner, Mapping[str, int]]:
         """Return the shares of users in what projects use, with one statement."""
-        return project_usage.read_users(ctx, owners, moves_once=self._moves_once)
+        return project_usage.read_users(ctx, owners, moves_once=self.moves_once)
 
 
 class RemoteUsages:
     """A remote placement, with one request for each project."""
 
     knows_projects = False
+    moves_once = False
 
     def __init__(self, placement: RemotePlacement) -> None:
         self._placement = placement

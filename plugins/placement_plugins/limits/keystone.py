@@ -34,6 +34,8 @@ class KeystoneLimits(LimitDriver):
     node's limits has to say whether the node is a domain. Keystone has no limits of users.
     """
 
+    api_version = 1
+
     def __init__(
         self, conf: cfg.ConfigOpts, *, clock: keystone_cache.Clock = time.monotonic
     ) -> None:

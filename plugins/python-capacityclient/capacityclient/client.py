@@ -10,8 +10,8 @@ from osc_lib import exceptions
 
 SERVICE_TYPE = "capacity"
 
-#: The statuses of a service, or of a proxy before it, that is away for a while.
-_AWAY = (502, 503, 504)
+#: The statuses of a service, or of a proxy before it, that is away for a while, or asks to wait.
+_AWAY = (429, 502, 503, 504)
 #: After how many seconds to ask again where nobody says.
 _RETRY_SECONDS = 2
 #: For how much longer than the service may wait its answer may take.
@@ -56,7 +56,7 @@ class Client:
 
         :param query: what is None is left out.
         :param wait_seconds: for how long it waits at most; 0: not at all.
-        :raises Unavailable: the service, or Keystone, is away for a while.
+        :raises Unavailable: the service, or Keystone, is away for a while, or asks to wait.
         :raises exceptions.CommandError: the service refuses; with its own words.
         """
         try:
@@ -92,7 +92,7 @@ class Refused(exceptions.CommandError):
 
 
 class Unavailable(exceptions.CommandError):
-    """The service, Keystone, or the network in between is away for a while.
+    """The service, Keystone, or the network in between is away for a while, or asks to wait.
 
     :ivar retry_after_seconds: when to ask again.
     """

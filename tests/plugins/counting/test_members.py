@@ -29,7 +29,9 @@ class TestMembers(nova_deployments.NovaDeploymentTestCase):
 
     def assert_members(self, number, uuids, *, source=None, missing=(), user="user"):
         for name, driver in DRIVERS.items():
-            found = driver(self.conf()).server_group_members(self.ctx, uuids, user)
+            counting = driver(self.conf())
+            self.assertTrue(counting.counts_members)
+            found = counting.server_group_members(self.ctx, uuids, user)
             self.assertEqual(
                 (number, source or name, list(missing)),
                 (found.members, found.source, [each.name for each in found.missing_cells]))

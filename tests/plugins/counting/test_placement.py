@@ -26,7 +26,8 @@ class TestPlacement(nova_deployments.NovaDeploymentTestCase):
     def setUp(self):
         super().setUp()
         self.here = self.cell()
-        self.driver = PlacementCounting(self.conf())
+        self.now = 1000.0
+        self.driver = PlacementCounting(self.conf(), clock=lambda: self.now)
         self.driver.use_index(UsageIndex(self.database))
 
     def instance(self, vcpus=1, *, project="project", user="user", mapped="same", gone=False):
@@ -81,7 +82,7 @@ class TestPlacement(nova_deployments.NovaDeploymentTestCase):
         self.assertEqual({"api_database", "placement"}, set(count.seconds))
         self.assertEqual("placement", count.source)
         self.instance(project="stale", mapped=None)
-        count = self.count("stale")
+        count = self.count("stale", units=["instances", "MEMORY_MB"])
         self.assertEqual({"api_database", "cell0"}, set(count.seconds))
         self.assertEqual("legacy_cell", count.source)
 
@@ -142,6 +143,13 @@ class TestPlacement(nova_deployments.NovaDeploymentTestCase):
         self.driver.forget()
         self.assertEqual("legacy_cell", self.count("project").source)
 
+    def test_mappings_that_are_copied_later(self):
+        """A project that has none is migrated; a copy may bring some that are not."""
+        self.assertEqual("placement", self.count("project").source)
+        self.instance(mapped=None)
+        self.now += 10
+        self.assertEqual("legacy_cell", self.count("project").source)
+
     def test_one_statement_finds_those_of_many_projects(self):
         for number in range(20):
             self.instance(project=f"p{number}", mapped=None if number % 2 else "same")
@@ -173,6 +181,19 @@ class TestPlacement(nova_deployments.NovaDeploymentTestCase):
         self.assertEqual({"VCPU": 4, "DISK_GB": 7, "consumers": 1}, count.projects["project"])
         self.assertEqual(count.projects["project"], count.user)
         self.assertEqual({"placement", "api_database", "cell0"}, set(count.seconds))
+
+    def test_dedicated_processors_are_no_vcpu(self):
+        """The same VCPU is counted, whichever other units are asked for."""
+        made = self.instance(10, mapped=None)
+        self.claim(made, {"VCPU": 2, "PCPU": 8})
+        for units in (["VCPU"], ["VCPU", "PCPU"], ["instances", "VCPU"]):
+            expected = {"instances": 1, "VCPU": 2, "PCPU": 8}
+            count = self.count("project", units=units, user_id="user")
+            self.assertEqual({unit: expected[unit] for unit in units}, count.projects["project"])
+            self.assertEqual(count.projects["project"], count.user)
+        self.instance(1)
+        count = self.driver.count_all(self.ctx, units=["VCPU"])
+        self.assertEqual({"project": {"VCPU": 3}}, count.projects)
 
     def test_nothing_is_left_in_the_cells(self):
         """A project that cells know nothing of any more uses nothing."""

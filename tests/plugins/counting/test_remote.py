@@ -171,10 +171,12 @@ class TestRemote(RemoteTestCase):
         self.assertLess(time.monotonic() - started, 0.3 * 16 * 2 / 3)
 
     def test_not_migrated(self):
-        """The cells are asked, and placement is not."""
+        """The cells are asked, and placement about the dedicated processors in their VCPU."""
         self.instance(4, mapped=None)
         count = self.count()
         self.assertEqual(("legacy_cell", 4), (count.source, count.projects["project"]["VCPU"]))
+        self.assertEqual(["/usages?project_id=project"], self.proxy.asked())
+        self.count(units=["instances", "MEMORY_MB"])
         self.assertEqual([], self.proxy.asked())
         self.api(sa.update(tables.instance_mappings).values(user_id="user"))
         self.assertEqual("placement", self.count().source)

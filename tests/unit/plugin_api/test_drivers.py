@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pathlib
-import sys
+import inspect
 
-import fixtures
 import sqlalchemy as sa
 from oslo_config import cfg
 
@@ -13,13 +11,15 @@ from placement_core import errors
 from placement_core.plugin_api import choices, drivers, loader
 from placement_core.plugin_api.choices import DriverChoice
 from placement_core.plugin_api.limits import LimitDriver
-from tests import base
+from tests import base, distributions
 
 _HERE = "tests.unit.plugin_api.test_drivers"
 
 
 class Plain(LimitDriver):
     """A driver without a constructor, whose answers fail in every way."""
+
+    api_version = 1
 
     def effective(self, ctx, service_id, region_id, node_ids):
         raise RuntimeError("boom\nand more")
@@ -31,8 +31,35 @@ class Plain(LimitDriver):
         raise sa.exc.OperationalError("SELECT 1", {}, Exception("deadlock"))
 
 
+class Loose(LimitDriver):
+    """A driver whose methods are bound in other ways than usual."""
+
+    api_version = 1
+
+    def __init__(self, conf):
+        self.registered = lambda ctx: [ctx, "of the instance"]
+
+    @staticmethod
+    def effective(ctx, node_ids, *, service_id, region_id=None):
+        return [ctx, node_ids, service_id]
+
+    @classmethod
+    def user_limits(cls, ctx):
+        raise KeyError(cls.__name__)
+
+
+class Fixed(Plain):
+    """A driver with a method that cannot be replaced."""
+
+    @property
+    def registered(self):
+        return lambda ctx: []
+
+
 class Failing(LimitDriver):
     """A driver that cannot be made."""
+
+    api_version = 1
 
     def __init__(self, conf):
         raise KeyError("boom")
@@ -52,18 +79,11 @@ class DriversTestCase(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        self.useFixture(fixtures.EnvironmentVariable("XDG_CACHE_HOME", str(folder / "cache")))
-        self.useFixture(fixtures.MonkeyPatch(
-            "stevedore.extension.ExtensionManager.ENTRY_POINT_CACHE", {}))
-        self.useFixture(fixtures.MonkeyPatch("sys.path", [str(folder), *sys.path]))
-        information = folder / "theirs-1.dist-info"
-        information.mkdir()
-        (information / "METADATA").write_text("Name: theirs\nVersion: 1\n")
-        (information / "entry_points.txt").write_text("\n".join([
-            "[placement_core.limits]", f"plain = {_HERE}:Plain", f"failing = {_HERE}:Failing",
+        self.useFixture(distributions.Distribution("theirs", {"placement_core.limits": [
+            f"plain = {_HERE}:Plain", f"failing = {_HERE}:Failing",
             f"refusing = {_HERE}:Refusing", "broken = no_such_module:Driver",
-            f"other = {_HERE}:DriversTestCase", f"local = {_HERE}:Plain", ""]))
+            f"other = {_HERE}:DriversTestCase", f"local = {_HERE}:Plain",
+            f"loose = {_HERE}:Loose", f"fixed = {_HERE}:Fixed"]}))
 
     def make(self, name: str) -> LimitDriver:
         return drivers.make(
@@ -84,6 +104,11 @@ class TestMaking(DriversTestCase):
         """A driver that knows what it lacks is not interrupted."""
         error = self.assertRaises(errors.ConfigurationError, self.make, "refusing")
         self.assertEqual("[its] option: expected something", str(error))
+
+    def test_what_cannot_be_replaced(self) -> None:
+        """A driver whose failures would not be named is refused."""
+        error = self.assertRaises(errors.ConfigurationError, self.make, "fixed")
+        self.assertIn("fixed of theirs 1 cannot be made: AttributeError: ", str(error))
 
     def test_without_a_constructor(self) -> None:
         """The base class has one."""
@@ -107,6 +132,20 @@ class TestCalls(DriversTestCase):
         driver = self.make("plain")
         self.assertRaises(errors.Unavailable, driver.user_limits, None)
         self.assertRaises(sa.exc.OperationalError, driver.registered, None)
+
+    def test_how_methods_are_bound(self) -> None:
+        """As the contract calls them: static ones, those of the class, and those of the driver."""
+        driver = self.make("loose")
+        self.assertEqual(["ctx", [], "s"], driver.effective("ctx", [], service_id="s"))
+        self.assertEqual(["ctx", "of the instance"], driver.registered("ctx"))
+        error = self.assertRaises(drivers.DriverFailed, driver.user_limits, "ctx")
+        self.assertIn("failed in user_limits: KeyError: 'Loose'", str(error))
+
+    def test_signatures(self) -> None:
+        """They are the driver's own: what it does not take it is not called with."""
+        self.assertEqual(
+            ["ctx", "service_id", "region_id", "node_ids"],
+            list(inspect.signature(self.make("plain").effective).parameters))
 
 
 class TestListing(DriversTestCase):

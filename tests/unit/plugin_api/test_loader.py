@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pathlib
-import sys
-
-import fixtures
-
 from placement_core import errors
 from placement_core.plugin_api import loader
-from tests import base
+from placement_core.plugin_api.reservations import LONGEST_TYPE, ReservationPlugin
+from tests import base, distributions
+
+#: A resource type that is too long by one character.
+LONG = "device:".ljust(LONGEST_TYPE + 1, "x")
 
 
 class Driver:
@@ -38,6 +37,10 @@ class OfOld(Old):
     """A driver of somebody who built on that one."""
 
 
+class OfGood(Good):
+    """A driver of somebody who built on that one."""
+
+
 class Unversioned:
     """A base class that has one version only."""
 
@@ -48,23 +51,36 @@ class OfUnversioned(Unversioned):
     api_version = 7
 
 
+class Untyped(ReservationPlugin):
+    """A plugin that does not say what it reserves."""
+
+    api_version = ReservationPlugin.api_version
+
+
+class Devices(Untyped):
+    """A plugin whose entry point has another name."""
+
+    api_version = ReservationPlugin.api_version
+    resource_type = "device:any"
+
+
+class Long(Untyped):
+    """A plugin whose resource type is longer than leases can store."""
+
+    api_version = ReservationPlugin.api_version
+    resource_type = LONG
+
+
 HERE = "tests.unit.plugin_api.test_loader"
 
 
 class TestLoader(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        # Look-ups are remembered: in the process by group, on disk by sys.path.
         self.group = f"placement_core.{self.id().rpartition('.')[2]}"
-        self.useFixture(fixtures.EnvironmentVariable("XDG_CACHE_HOME", str(self.folder / "c")))
-        self.useFixture(fixtures.MonkeyPatch("sys.path", [str(self.folder), *sys.path]))
 
     def install(self, distribution: str, *points: str) -> None:
-        folder = self.folder / f"{distribution}-1.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Name: {distribution}\nVersion: 1\n")
-        (folder / "entry_points.txt").write_text("\n".join([f"[{self.group}]", *points, ""]))
+        self.useFixture(distributions.Distribution(distribution, {self.group: points}))
 
     def load(self, name: str) -> type[Driver]:
         return loader.load(self.group, name, Driver, option="[limits] driver")
@@ -109,11 +125,32 @@ class TestLoader(base.TestCase):
                 "(ours 1)", name)
 
     def test_no_version_of_its_own(self) -> None:
-        """It has the base class's, whichever that is."""
-        self.install("ours", f"silent = {HERE}:Silent")
-        self.assertEqual("Silent", self.load("silent").__name__)
+        """It would have that of the base class, whichever that is."""
+        self.install("ours", f"silent = {HERE}:Silent", f"base = {HERE}:Driver",
+                     f"built = {HERE}:OfGood")
+        for name, target in (("silent", "Silent"), ("base", "Driver")):
+            self.assert_refused(
+                f"{HERE}:{target} does not say for which version of Driver it was written "
+                "(api_version); this is version 2 (ours 1)", name)
+        self.assertEqual("OfGood", self.load("built").__name__)
 
     def test_a_base_class_without_versions(self) -> None:
         self.install("ours", f"any = {HERE}:OfUnversioned")
         found = loader.load(self.group, "any", Unversioned, option="[limits] driver")
         self.assertEqual("OfUnversioned", found.__name__)
+
+    def test_a_resource_type_of_another_name(self) -> None:
+        """Leases name the type, and the option names the entry point: both are the same."""
+        self.install("ours", f"device:gpu = {HERE}:Devices", f"device:fpga = {HERE}:Untyped",
+                     f"{LONG} = {HERE}:Long")
+        for name, problem in (
+            ("device:gpu", f"{HERE}:Devices has the resource_type 'device:any'; expected "
+             "'device:gpu', the name of its entry point"),
+            ("device:fpga", f"{HERE}:Untyped has the resource_type None; expected "
+             "'device:fpga', the name of its entry point"),
+            (LONG, f"{HERE}:Long has a resource_type of 67 characters; expected at most 66"),
+        ):
+            error = self.assertRaises(
+                errors.ConfigurationError, loader.load, self.group, name, ReservationPlugin,
+                option="[reservations] plugins")
+            self.assertEqual(f"[reservations] plugins = {name}: {problem} (ours 1)", str(error))

@@ -14,6 +14,7 @@ from placement_core.plugin_api.enforcement import Clash, EnforcementModel
 from placement_core.testing import enforcement
 from placement_plugins.enforcement import tree
 from tests import base
+from tests.unit.testing import outcomes
 
 
 class _Silent(EnforcementModel):
@@ -61,6 +62,12 @@ class _DefaultBindsAll(tree.Tree):
         if default == amounts.UNLIMITED or (found and found[0].source == "default"):
             return found
         return [*super().bindings(lineage[-1:], {}, default), *found]
+
+
+class _DefaultBindsBelow(tree.Tree):
+    def bindings(self, lineage, limits, default):
+        return [dataclasses.replace(each, scope="subtree")
+                for each in super().bindings(lineage, limits, default)]
 
 
 class _SaysItTwice(tree.Tree):
@@ -150,6 +157,7 @@ _FAULTS = {
     _NamesUnlimited: "test_what_is_unlimited_is_left_out",
     _ZeroIsNothing: "test_zero_is_zero",
     _DefaultBindsAll: "test_the_default_binds_who_has_no_limit",
+    _DefaultBindsBelow: "test_the_default_binds_who_has_no_limit",
     _SaysItTwice: "test_each_bound_is_named_once",
     _NearestTwo: "test_who_shares_a_limit_shares_the_topmost",
     _NotSoFlat: "test_hierarchical_is_true_of_it",
@@ -174,10 +182,7 @@ def _failing(model, *names):
         def make_model(self):
             return model(cfg.ConfigOpts())
 
-    result = unittest.TestResult()
-    for name in names or unittest.TestLoader().getTestCaseNames(Test):
-        Test(name).run(result)
-    return {test.id().rpartition(".")[2] for test, _ in [*result.failures, *result.errors]}
+    return outcomes.find_failures(Test, *names)
 
 
 class TestContract(base.TestCase):

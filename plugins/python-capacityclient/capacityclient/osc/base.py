@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from osc_lib.command import command
@@ -17,6 +17,7 @@ TABLE = "table"
 UNLIMITED = "unlimited"
 #: How wide a bar is, in characters.
 _BAR = 20
+_OPENING, _CLOSING = "[{(", "]})"
 
 
 class Command(command.Command):
@@ -72,7 +73,10 @@ def draw_bar(part: int, whole: int) -> str:
 
 
 def parse_reservation(text: str) -> dict[str, object]:
-    """Parse a reservation: JSON, or ``name=value,name=value`` as Blazar's client writes it."""
+    """Parse a reservation: JSON, or ``name=value,name=value`` as Blazar's client writes it.
+
+    Requirements are values with commas of their own: ``[">=", "$vcpus", "4"]``.
+    """
     if text.startswith("{"):
         try:
             document = json.loads(text)
@@ -81,7 +85,7 @@ def parse_reservation(text: str) -> dict[str, object]:
         if isinstance(document, dict):
             return document
     fields: dict[str, object] = {}
-    for item in text.split(","):
+    for item in _split(text):
         name, equals, value = item.partition("=")
         if not (name and equals) or name in fields:
             raise argparse.ArgumentTypeError(
@@ -89,6 +93,21 @@ def parse_reservation(text: str) -> dict[str, object]:
                 "resource_type=virtual:instance,vcpus=4,memory_mb=4096,disk_gb=10,amount=2")
         fields[name] = _parse_value(value)
     return fields
+
+
+def _split(text: str) -> Iterator[str]:
+    """Split at the commas that are neither in brackets nor in double quotes."""
+    start = depth = 0
+    is_quoted = False
+    for position, character in enumerate(text):
+        if character == '"':
+            is_quoted = not is_quoted
+        elif not is_quoted:
+            depth += (character in _OPENING) - (character in _CLOSING)
+            if character == "," and depth <= 0:
+                yield text[start:position]
+                start = position + 1
+    yield text[start:]
 
 
 def _parse_value(text: str) -> object:
