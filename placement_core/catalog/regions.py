@@ -1,7 +1,7 @@
 """Regions.
 
-Source: Keystone v3; differs: a region with child regions cannot be deleted,
-where Keystone deletes the children, too.
+Source: Keystone v3. Differs: a region with child regions cannot be deleted,
+where Keystone deletes the children, too; an id of blanks is refused.
 """
 
 from __future__ import annotations
@@ -30,9 +30,13 @@ _PARENT = sa.select(_regions.c.parent_region_id).where(_regions.c.id == sa.bindp
 def check(region: Region) -> None:
     """Refuse values that no region can have; nothing is read.
 
-    :raises errors.InvalidValue: a text is too short or too long, or cannot be stored.
+    :raises errors.InvalidValue: a text is too short or too long, or cannot be stored; or the id
+        is blank.
     """
     rows.check(_KIND, _regions, dataclasses.asdict(region), never_empty=_NEVER_EMPTY)
+    if not region.id.strip():
+        # To MariaDB blanks are no text, and limits that have no text have no region.
+        raise errors.InvalidValue(_KIND, "id", "text that is not blank")
 
 
 class RegionChanges(TypedDict, total=False):

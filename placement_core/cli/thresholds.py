@@ -13,7 +13,8 @@ from placement_core.thresholds import monitor
 class ListThresholds(base.Lister):
     """List the thresholds that are reached now.
 
-    Managers look for them where [thresholds] enabled is set. Of a limit, the level is a
+    Managers look for them where [thresholds] enabled is set; what is listed is as it was when one
+    of them looked last. Of a limit, the level is a
     percentage of it; of capacity, bound is how many more of the request should fit.
     """
 

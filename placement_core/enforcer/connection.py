@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -32,7 +34,7 @@ class Connection:
     """A connection to the endpoint that ``[oslo_limit]`` describes. Thread-safe.
 
     That is the identity endpoint of the cloud, unless ``endpoint_override`` or
-    ``service_type`` names another one.
+    ``service_type`` names another one. A forked process logs in by itself, and has no answers.
 
     :ivar place: the service and region whose limits count.
     :ivar one_question: whether the endpoint is placement_core, which answers ``EFFECTIVE``.
@@ -48,9 +50,8 @@ class Connection:
         opts.register_opts(conf)
         self._conf = conf
         self._options = conf[opts.GROUP]
-        self._answers = CachedAnswers()
+        self._begin_anew()
         try:
-            self._adapter = _make_adapter(conf)
             self.place = endpoints.find(self._read_whole, self._options)
             self.one_question = self._has_one_question()
             if not self.one_question:
@@ -59,6 +60,16 @@ class Connection:
             raise SessionInitError(f"[{opts.GROUP}]: cannot ask for limits: {error}") from error
         # There are few models, so this dictionary stays small.
         self.get_model = functools.cache(self._load_model)
+        _CONNECTIONS.add(self)
+
+    def _begin_anew(self) -> None:
+        """Begin without an adapter and answers, also in a forked process.
+
+        Processes that share a socket read each other's answers, and a lock that another thread
+        held when the process was forked would stay locked.
+        """
+        self._answers = CachedAnswers()
+        self._adapter: Any = None
 
     def read(
         self, path: str, query: Mapping[str, str], reader: Callable[[Any], T], *,
@@ -127,17 +138,35 @@ class Connection:
         accepted: tuple[int, ...] = (),
     ) -> Any:
         url = self._get_root_url() + path
-        response = self._adapter.get(
+        response = self._get_adapter().get(
             url, params=dict(query), headers=dict(headers), raise_exc=False)
         if response.status_code >= 400 and response.status_code not in accepted:
             raise exceptions.from_response(response, "GET", url)
         return response
 
     def _get_root_url(self) -> str:
-        endpoint = self._adapter.get_endpoint()
+        endpoint = self._get_adapter().get_endpoint()
         if not endpoint:
             raise exceptions.EndpointNotFound("there is no identity endpoint in the catalog")
         return str(endpoint).rstrip("/").removesuffix("/v3")
+
+
+    def _get_adapter(self) -> Any:
+        if self._adapter is None:
+            # Of threads that come at once, each makes one, and one of them stays.
+            self._adapter = _make_adapter(self._conf)
+        return self._adapter
+
+
+_CONNECTIONS: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def _begin_anew_after_fork() -> None:
+    for connection in list(_CONNECTIONS):
+        connection._begin_anew()
+
+
+os.register_at_fork(after_in_child=_begin_anew_after_fork)
 
 
 def _make_adapter(conf: cfg.ConfigOpts) -> Any:

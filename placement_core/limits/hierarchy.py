@@ -18,7 +18,7 @@ _registered, _limits = tables.registered_limits, tables.limits
 _SET = sa.select(
     _limits.c.registered_limit_id, _limits.c.node_id, _limits.c.resource_limit,
 ).where(
-    _limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
+    lists.among_many(_limits.c.registered_limit_id, "registered_ids"),
     lists.among_many(_limits.c.node_id, "node_ids"))
 _SET_OF_ALL = (
     sa.select(

@@ -43,7 +43,7 @@ def parse_service_id(item: Mapping[str, Any]) -> str:
 
 def parse_region_id(item: Mapping[str, Any]) -> str | None:
     """Return the region of an item, which may be missing or null."""
-    return None if item.get("region_id") is None else parse_text(item, "region_id")
+    return None if item.get("region_id") is None else _parse_visible_text(item, "region_id")
 
 
 def parse_node(item: Mapping[str, Any]) -> tuple[str, str]:
@@ -78,10 +78,7 @@ def parse_project_id(item: Mapping[str, Any]) -> str:
 
 def parse_resource_name(item: Mapping[str, Any]) -> str:
     """Return the name of an item's resource."""
-    name = parse_text(item, "resource_name")
-    if not name.strip():
-        raise errors.InvalidLimit("resource_name", "it is blank")
-    return name
+    return _parse_visible_text(item, "resource_name")
 
 
 def parse_description(item: Mapping[str, Any]) -> str | None:
@@ -114,3 +111,10 @@ def parse_id(item: Mapping[str, Any]) -> str:
     if item.get("id") is None:
         return uuid.uuid4().hex
     return parse_text(item, "id", longest=_LONGEST_ID)
+
+
+def _parse_visible_text(item: Mapping[str, Any], field: str) -> str:
+    text = parse_text(item, field)
+    if not text.strip():
+        raise errors.InvalidLimit(field, "it is blank")
+    return text

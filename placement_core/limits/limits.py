@@ -11,7 +11,7 @@ from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session
+from placement_core.db import Session, lists
 from placement_core.limits import (
     errors,
     hierarchy,
@@ -44,8 +44,8 @@ _UPDATE = (
     .values(resource_limit=sa.bindparam("new_value"), description=sa.bindparam("new_description")))
 _DELETE = sa.delete(_limits).where(_limits.c.id == sa.bindparam("of_id"))
 _EXISTING = sa.select(_limits.c.registered_limit_id, _limits.c.node_id).where(
-    _limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
-    _limits.c.node_id.in_(sa.bindparam("node_ids", expanding=True)))
+    lists.among_many(_limits.c.registered_limit_id, "registered_ids"),
+    lists.among_many(_limits.c.node_id, "node_ids"))
 
 LIST_QUERY = queries.ListQuery(ALL, _limits, {
     "service_id": queries.Field(_registered.c.service_id),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: No region has this id (catalog: 1 to 255 characters).
+#: No region has this id, nor one of blanks, which is the same to MariaDB (see the catalog).
 _NONE = ""
 
 

@@ -12,7 +12,7 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.changes import revisions
 from placement_core.context import Context
-from placement_core.db import Session
+from placement_core.db import Session, lists
 from placement_core.limits import errors, history, inputs, queries, references, regions, tables
 from placement_core.limits.inputs import Key
 from placement_core.limits.records import Filter, RegisteredLimit
@@ -24,11 +24,11 @@ _registered, _limits, _user_limits = (
 _ALL = sa.select(_registered)
 _BY_ID = _ALL.where(_registered.c.uuid == sa.bindparam("id_"))
 _BY_NAMES = _ALL.where(
-    _registered.c.service_id.in_(sa.bindparam("services", expanding=True)),
-    _registered.c.resource_name.in_(sa.bindparam("names", expanding=True)))
+    lists.among_many(_registered.c.service_id, "services"),
+    lists.among_many(_registered.c.resource_name, "names"))
 _REFERRED_TO = {
     table: sa.select(table.c.registered_limit_id).distinct().where(
-        table.c.registered_limit_id.in_(sa.bindparam("ids", expanding=True)))
+        lists.among_many(table.c.registered_limit_id, "ids"))
     for table in (_limits, _user_limits)}
 _INSERT = sa.insert(_registered).inline()
 _UPDATE = (

@@ -12,7 +12,7 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.changes import revisions
 from placement_core.context import Context
-from placement_core.db import Session
+from placement_core.db import Session, lists
 from placement_core.limits import (
     errors,
     history,
@@ -42,9 +42,9 @@ _DELETE = sa.delete(_user_limits).where(_user_limits.c.id == sa.bindparam("of_id
 _TAKEN = sa.select(
     _user_limits.c.registered_limit_id, _user_limits.c.project_id, _user_limits.c.user_id,
 ).where(
-    _user_limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
-    _user_limits.c.project_id.in_(sa.bindparam("project_ids", expanding=True)),
-    _user_limits.c.user_id.in_(sa.bindparam("user_ids", expanding=True)))
+    lists.among_many(_user_limits.c.registered_limit_id, "registered_ids"),
+    lists.among_many(_user_limits.c.project_id, "project_ids"),
+    lists.among_many(_user_limits.c.user_id, "user_ids"))
 
 LIST_QUERY = queries.ListQuery(ALL, _user_limits, {
     "service_id": queries.Field(_registered.c.service_id),

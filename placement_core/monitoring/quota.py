@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import logging
+
 from placement_core import metrics
 from placement_core.context import Context
 from placement_core.quota.overview import NO_LIMIT, Overview, Overviews
+
+LOG = logging.getLogger(__name__)
 
 #: Projects are counted that use more than these percentages of what they may use.
 PERCENTAGES = (80, 95, 100)
 
 
 def export(ctx: Context, *, overviews: Overviews) -> None:
-    """Set the metrics of quota; to be called periodically."""
-    metrics.set_quota(measure(overviews.make(ctx)))
+    """Set the metrics of quota; to be called periodically.
+
+    Where cells do not answer they stay as they are: without these, usage would be too low.
+    """
+    overview = overviews.make(ctx)
+    if overview.count is not None and overview.count.missing_cells:
+        LOG.warning("the metrics of quota stay as they are: %d cells do not answer",
+                    len(overview.count.missing_cells))
+        return
+    metrics.set_quota(measure(overview))
 
 
 def measure(overview: Overview) -> dict[str, metrics.QuotaFill]:

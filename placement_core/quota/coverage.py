@@ -12,7 +12,7 @@ from placement_core.context import Context
 from placement_core.placement import resource_classes
 from placement_core.plugin_api.counting import CONSUMERS, INSTANCES
 from placement_core.plugin_api.limits import RegisteredName
-from placement_core.quota import limit_sources
+from placement_core.quota import limit_sources, members
 from placement_core.quota.errors import AmbiguousRegion, AmbiguousService
 from placement_core.quota.limit_sources import ServiceKey
 from placement_core.quota.queries import QuotaQueries
@@ -114,14 +114,18 @@ def _explain_reading(key: ServiceKey, configured: str | None) -> str:
     return "[quota] region is empty: limits without a region count."
 
 
-def _list_uncounted(ctx: Context, queries: QuotaQueries, names: Iterable[str]) -> Iterator[str]:
+def _list_uncounted(
+    ctx: Context, queries: QuotaQueries, names: Collection[str]
+) -> Iterator[str]:
     """Describe limits that are read, but whose usage is not counted."""
     resources = queries.decisions.resources
-    unknown = [name for name in names if not resources.knows(name)]
+    # Members of server groups are no unit: the counting driver has a method for them.
+    of_units = [name for name in names if name != members.RESOURCE_NAME]
+    unknown = [name for name in of_units if not resources.knows(name)]
     if unknown:
         yield (f"Limits are registered that nothing is held to: {', '.join(unknown)}. Say in "
                "[quota] resource_map what they count.")
-    counted = [name for name in names if resources.knows(name)]
+    counted = [name for name in of_units if resources.knows(name)]
     classes = _ResourceClasses(ctx, queries)
     for name in counted:
         missing = sorted(unit for unit in resources.units(name) if not classes.has(unit))
@@ -129,6 +133,8 @@ def _list_uncounted(ctx: Context, queries: QuotaQueries, names: Iterable[str]) -
             yield (f"Limits on {name} count {' and '.join(missing)}, and there is no such "
                    "resource class.")
     uncountable = [name for name in counted if not queries.is_countable(name)]
+    if members.RESOURCE_NAME in names and not queries.counting.counts_members:
+        uncountable.append(members.RESOURCE_NAME)
     if uncountable:
         yield (f"Limits are registered that nothing is held to: {', '.join(uncountable)}. The "
                "counting driver does not count them: see [quota] count_usage_from_placement.")

@@ -359,10 +359,12 @@ class Decisions:
     def limit_names(self, limits: ProjectLimits, units: Collection[str]) -> list[str]:
         """Return the names of the limits that a claim of some units has to fit.
 
-        These are the registered names and, if unregistered resources may not be used, the
-        resource classes that no registered name counts.
+        These are the names that have a limit and, if unregistered resources may not be used, the
+        resource classes that none of these counts.
         """
-        names = list(limits.effective.defaults)
+        effective = limits.effective
+        names = [*effective.defaults, *sorted(
+            limit_sources.list_limited_resources(effective) - effective.defaults.keys())]
         if self.unregistered != amounts.UNLIMITED:
             counted = {unit for name in names if self.resources.knows(name)
                        for unit in self.resources.units(name)}
@@ -405,7 +407,7 @@ class Decisions:
         effective = limit_sources.effective(
             ctx, self._limits, key, [node.id for node in lineage])
         project_limits = ProjectLimits(lineage, effective, {}, revision, state)
-        bound = {binding.node_id for name in effective.defaults
+        bound = {binding.node_id for name in limit_sources.list_limited_resources(effective)
                  for binding in self.bindings(project_limits, name) if binding.scope == "subtree"}
         subtrees = subtree_cache.get_many(bound)
         unread = bound - subtrees.keys()

@@ -109,7 +109,7 @@ def _explain_stop(
         for consumer in top_consumers.find_largest(
                 ctx, queries.cells, project_ids,
                 queries.decisions.resources.units(exceeded.resource_name), most=_MOST,
-                user_id=exceeded.user_id):
+                moves_once=queries.counting.moves_once, user_id=exceeded.user_id):
             if room >= exceeded.over_by:
                 break
             consumers.append(consumer)

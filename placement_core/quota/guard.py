@@ -7,6 +7,7 @@ Source: design §5, requirement Q9.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ from placement_core.quota.growths import (
     claim_nothing,
     find_growth,
 )
-from placement_core.quota.limit_sources import LimitSource
+from placement_core.quota.limit_sources import LimitSource, list_limited_resources
 from placement_core.quota.locked_usage import LockedUsage, ProjectRows
 from placement_core.quota.nodes import LimitNodes
 from placement_core.quota.records import ExceededLimit
@@ -78,15 +79,14 @@ class QuotaGuard(Gate):
         :raises errors.Unavailable: limits or the catalog are not known now; in mode
             ``audit`` the write passes then.
         """
-        writes = [write for write in request.writes if write.allocations]
+        owners = frozenset((write.project_id, write.user_id)
+                           for write in request.writes if write.allocations)
         if request.inventories is not None:
-            return _Reshape()
-        if not writes:
+            return self._prepare_reshape(ctx, owners)
+        if not owners:
             return Check()  # writes that shrink usage are never refused
         try:
-            owners = frozenset((write.project_id, write.user_id) for write in writes)
-            return self._decisions.derive(
-                ctx, (self, owners), lambda: self._fetch(ctx, owners))
+            return self._prepare_limits(ctx, owners)
         except TransactionConflict:
             raise
         except core_errors.Unavailable as error:
@@ -95,6 +95,20 @@ class QuotaGuard(Gate):
             metrics.count_decision(self._mode, "unknown")
             LOG.warning("quota guard (audit): not known whether it would be refused: %s", error)
         return Check()
+
+    def _prepare_reshape(self, ctx: Context, owners: frozenset[User]) -> Check:
+        """Return the check of a reshape, which passes also while limits are not known."""
+        if not owners or not self._keeps_fullness:
+            return _Reshape(None)
+        try:
+            return _Reshape(self._prepare_limits(ctx, owners))
+        except TransactionConflict:
+            raise
+        except core_errors.Unavailable:
+            return _Reshape(None)
+
+    def _prepare_limits(self, ctx: Context, owners: frozenset[User]) -> PreparedLimits:
+        return self._decisions.derive(ctx, (self, owners), lambda: self._fetch(ctx, owners))
 
     def _fetch(self, ctx: Context, owners: Collection[User]) -> PreparedLimits:
         decisions = self._decisions
@@ -123,7 +137,8 @@ class QuotaGuard(Gate):
         node_ids = self._nodes.ensure(ctx, {
             *project_limits, *(
                 node_id for limits in project_limits.values()
-                for node_id in decisions.nodes_to_lock(limits, limits.effective.defaults))})
+                for node_id in decisions.nodes_to_lock(
+                    limits, list_limited_resources(limits.effective)))})
         return PreparedLimits(project_limits, users_limits, node_ids, rows, node_limits)
 
     def decide(
@@ -144,24 +159,27 @@ class QuotaGuard(Gate):
             if isinstance(check, PreparedLimits)
             and (growth := find_growth(self._decisions, check, write)) is not None}
         session = writes[0].session
-        grows_unjudged = any(map(_grows_unjudged, checks, writes))
-        if grows_unjudged and self._mode == "enforce":
+        unjudged_limits = _list_unjudged_limits(checks, writes)
+        if None in unjudged_limits and self._mode == "enforce":
             self._nodes.forget_fullness_later(session)
-        if not growths:
+        grown_limits = [limits for limits in unjudged_limits if limits is not None]
+        prepared_limits = [*(growth.limits for growth in growths.values()), *grown_limits]
+        if not prepared_limits:
             return {}
         project_limits = [
-            limits for growth in growths.values()
-            for limits in growth.limits.project_limits.values()]
+            limits for each in prepared_limits for limits in each.project_limits.values()]
         if self._mode == "enforce" and self._decisions.cacheable:
             # Claims under new limits may lock other nodes, and would not see these writes.
             for state in {limits.state for limits in project_limits}:
                 revisions.depend_on_limits(session, state, self._decisions.forget)
-        if not grows_unjudged and self._charge_nodes(ctx, session, list(growths.values())):
+        if not unjudged_limits and self._charge_nodes(ctx, session, list(growths.values())):
             for _ in growths:
                 metrics.count_decision(self._mode, "allowed")
             return {}
         if self._mode == "enforce":
-            self._lock_nodes(session, growths.values())
+            self._lock_nodes(session, growths.values(), grown_limits)
+        if not growths:
+            return {}
         used = self._read_usage(ctx, session, list(growths.values()), project_limits)
         usage = _UsageSoFar(
             used, usage_delta.NamedChanges(writes if len(writes) > 1 else ()))
@@ -173,7 +191,7 @@ class QuotaGuard(Gate):
                     refusals[position] = refusal
             if len(writes) > 1 and position not in refusals:
                 usage.changes.add(position)
-        if not grows_unjudged:
+        if not unjudged_limits:
             self._set_fullness(ctx, session, growths, refusals, used)
         return refusals
 
@@ -217,10 +235,20 @@ class QuotaGuard(Gate):
         if self._nodes.keep_fullness(ctx):
             self._allowances.grant(measured)
 
-    def _lock_nodes(self, session: Session, growths: Iterable[Growth]) -> None:
+    def _lock_nodes(
+        self, session: Session, growths: Iterable[Growth],
+        grown_limits: Iterable[PreparedLimits],
+    ) -> None:
+        """Lock the nodes that bind growths, which makes their fullness unknown.
+
+        :param grown_limits: the limits of owners whose usage grows without being judged. All of
+            their nodes are locked, so that no claim beside the write sets a fullness without it.
+        """
         node_ids: dict[str, int] = {}
         for growth in growths:
             node_ids |= growth.bound.node_ids
+        for limits in grown_limits:
+            node_ids |= limits.node_ids
         # The ids of rows were derived from limits.
         self._nodes.lock_to_grow_later(session, node_ids, self._decisions.forget)
 
@@ -364,8 +392,26 @@ class _UsageSoFar:
         return changed
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Reshape(Check):
-    """A reshape is never refused, but may let usage grow."""
+    """A reshape is never refused, but may let usage grow.
+
+    :ivar limits: those that bind its owners; None: they are not known, or nobody keeps the
+        fullness of their nodes.
+    """
+
+    limits: PreparedLimits | None
+
+
+def _list_unjudged_limits(
+    checks: Sequence[Check], writes: Sequence[PlannedWrite]
+) -> list[PreparedLimits | None]:
+    """Return the limits of writes that let usage grow by which the guard does not decide.
+
+    :returns: one for each such write; None: they are not known.
+    """
+    return [_get_limits(check) for check, write in zip(checks, writes, strict=True)
+            if _grows_unjudged(check, write)]
 
 
 def _grows_unjudged(check: Check, write: PlannedWrite) -> bool:
@@ -373,3 +419,10 @@ def _grows_unjudged(check: Check, write: PlannedWrite) -> bool:
     if isinstance(check, _Reshape):
         return any(change > 0 for change in usage_delta.find_changes(write.plan).values())
     return usage_delta.grows_unjudged(write.plan)
+
+
+def _get_limits(check: Check) -> PreparedLimits | None:
+    """Return the limits that a check has."""
+    if isinstance(check, _Reshape):
+        return check.limits
+    return check if isinstance(check, PreparedLimits) else None

@@ -59,6 +59,8 @@ _CONFIRM = sa.delete(_rows).where(_of_consumer, _live, _rows.c.expires_at > cloc
 _UNCONFIRMED = sa.select(_rows.c.consumer_uuid).where(
     lists.among(_rows.c.consumer_uuid, "uuids"), _live, _rows.c.expires_at > clock.now(),
 ).order_by(_rows.c.consumer_uuid).with_for_update()
+_HOLDING = sa.select(_allocations.c.consumer_id).distinct().where(
+    lists.among(_allocations.c.consumer_id, "uuids"))
 #: Not by ``id``: SQLite reuses the id of a deleted row.
 _end = (_of_consumer, _rows.c.txn == sa.bindparam("of_txn"), _live,
         _rows.c.expires_at <= clock.now())
@@ -185,6 +187,13 @@ def confirm_all(session: Session, consumer_uuids: Sequence[str]) -> set[str]:
     if uuids:
         forget(session, sorted(uuids))
     return uuids
+
+
+def find_holding(session: Session, consumer_uuids: Collection[str]) -> set[str]:
+    """Return those consumers that have allocations, whichever write made them."""
+    if not consumer_uuids:
+        return set()
+    return set(session.execute(_HOLDING, {"uuids": sorted(consumer_uuids)}).scalars())
 
 
 def carry(session: Session, writes: Sequence[AllocationWrite]) -> None:

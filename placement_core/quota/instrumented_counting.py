@@ -32,6 +32,8 @@ class InstrumentedCounting(CountingDriver):
         self.units = driver.units
         self.folded = driver.folded
         self.transactional = driver.transactional
+        self.moves_once = driver.moves_once
+        self.counts_members = driver.counts_members
 
     def use_index(self, index: UsageReader) -> None:
         """Pass the index to the driver."""

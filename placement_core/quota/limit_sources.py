@@ -102,6 +102,12 @@ def effective_of_many(
         for region_id in key.region_ids))
 
 
+def list_limited_resources(limits: EffectiveLimits) -> set[str]:
+    """Return the resources that have a limit, also those with none but limits of nodes."""
+    return limits.defaults.keys() | {
+        name for set_for in limits.overrides.values() for name in set_for}
+
+
 def user_limits(
     ctx: Context, limits: LimitDriver, key: ServiceKey, project_id: str, user_id: str
 ) -> Mapping[str, Amount]:
@@ -146,17 +152,16 @@ def _read_user_limits(
 
 
 def _merge(first: EffectiveLimits, *others: EffectiveLimits) -> EffectiveLimits:
-    """Merge limits; a resource has those of the first source that registers it."""
+    """Merge limits; a resource has those of the first source that has any for it."""
     for other in others:
-        if not other.defaults:
-            continue
-        names = other.defaults.keys() - first.defaults.keys()
+        names = list_limited_resources(other) - list_limited_resources(first)
         overrides = {node_id: dict(set_for) for node_id, set_for in first.overrides.items()}
         for node_id, set_for in other.overrides.items():
             overrides.setdefault(node_id, {}).update(
                 (name, set_for[name]) for name in set_for.keys() & names)
         first = EffectiveLimits(
-            {**first.defaults, **{name: other.defaults[name] for name in names}}, overrides)
+            {**first.defaults,
+             **{name: other.defaults[name] for name in other.defaults.keys() & names}}, overrides)
     return first
 
 

@@ -9,6 +9,7 @@ from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.plugin_api.counting import MemberCount
+from placement_core.quota import errors
 from placement_core.quota.queries import QuotaQueries
 
 #: The resource name of limits on the members of a server group.
@@ -40,10 +41,13 @@ def check(
 
     :param uuids: the group's instances; those of other users, and deleted ones, do not count.
     :param asked: how many more; 0 asks whether there are too many already.
+    :raises errors.UncountedResource: the counting driver does not count members.
     :raises errors.UnknownProject: there is no such project.
     :raises errors.MissingCells: members cannot be counted (``[quota] on_missing_cell``).
     :raises errors.Unavailable: limits, catalog or members are not known now.
     """
+    if not queries.counting.counts_members:
+        raise errors.UncountedResource(RESOURCE_NAME)
     subject = queries.subject(ctx, project_id, user_id)
     limits = subject.project_limits.effective
     limit = subject.of_user.get(RESOURCE_NAME)

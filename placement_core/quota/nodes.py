@@ -106,15 +106,13 @@ class LimitNodes:
         row do not wait for each other's decisions. A row that is never locked does no harm.
         """
         ids = self._ids.get_many(node_ids)
-        missing = sorted(set(node_ids) - ids.keys())
-        if missing:
+        unknown = sorted(set(node_ids) - ids.keys())
+        if unknown:
             with ctx.database.connection(ctx.database.autocommit) as connection:
-                inserts.insert_missing(connection, _nodes, [
-                    {"node_id": node_id, "revision": 0} for node_id in missing])
-                inserted = _read_ids(connection, missing)
-            for node_id, id_ in inserted.items():
+                rows = _find_or_insert(connection, unknown)
+            for node_id, id_ in rows.items():
                 self._ids.put(node_id, id_)
-            ids |= inserted
+            ids |= rows
         return ids
 
     def forget(self) -> None:
@@ -189,8 +187,9 @@ class LimitNodes:
             session.write_later(statement, parameters)
 
     def forget_fullness_later(self, session: Session) -> None:
-        """Have usage read below all nodes again: it grows without any claim against them.
+        """Have usage read below all nodes again: it grows, and nobody knows below which.
 
+        A claim beside it may set the fullness of a node anew without this growth.
         Call it before ``lock_to_grow_later``.
         """
         session.write_later(_FORGET_FULLNESS, {})
@@ -319,10 +318,26 @@ def _choose(charges: Sequence[_Values], name: str) -> sa.ColumnElement[Any]:
     return sa.case(*((_nodes.c.id == charge["row"], charge[name]) for charge in charges))
 
 
+def _find_or_insert(connection: sa.Connection, node_ids: Sequence[str]) -> dict[str, int]:
+    """Return the ids of all rows.
+
+    Only what no SELECT finds is inserted. An INSERT of a row that is there would say nothing: the
+    row may be removed before it is read. A new row stays for a day.
+    """
+    ids = _read_ids(connection, node_ids)
+    missing = [node_id for node_id in node_ids if node_id not in ids]
+    if missing:
+        inserts.insert_missing(connection, _nodes, [
+            {"node_id": node_id, "revision": 0} for node_id in missing])
+        ids |= _read_ids(connection, missing)
+    return ids
+
+
 def _read_ids(connection: sa.Connection, node_ids: Collection[str]) -> dict[str, int]:
     ids = {row.node_id: row.id for row in connection.execute(_IDS, {"node_ids": node_ids})}
     if connection.dialect.name != "mysql":
         return ids
     # MySQL treats ids that differ in trailing blanks as equal, so they share a row.
     shared = {node_id.rstrip(" "): id_ for node_id, id_ in ids.items()}
-    return {node_id: shared[node_id.rstrip(" ")] for node_id in node_ids}
+    return {node_id: shared[node_id.rstrip(" ")] for node_id in node_ids
+            if node_id.rstrip(" ") in shared}

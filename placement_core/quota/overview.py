@@ -125,17 +125,22 @@ class Overviews:
                 usage[unit] for unit in queries.units([name])] if name in names else None, rows)
             for name in sorted(forest.columns)}, count, forest.nodes, forest.domains)
 
-    def measure_limits(self, ctx: Context) -> tuple[list[LimitUsage], Sequence[MissingCell]]:
+    def measure_limits(
+        self, ctx: Context, project_ids: Collection[str]
+    ) -> tuple[list[LimitUsage], Sequence[MissingCell]]:
         """Return all limits that bind projects, each once, and the cells that did not answer.
 
         Those of what nobody counts are not among them.
 
+        :param project_ids: projects that are among them also if the catalog does not have them
+            and they use nothing.
         :raises errors.Unavailable: limits, catalog or usage are not known now.
         """
         queries = self._queries
         forest, names, count = self._read(ctx, count_all=True)
         if count is None:
             return [], ()
+        forest = forest.add_unlisted(queries.decisions, project_ids)
         usage = forest.sum_usage(count, queries.units(names))
         of_nodes = [limit for name in sorted(names) for limit in forest.columns[name].measure(
             name, [usage[unit] for unit in queries.units([name])])]
@@ -188,7 +193,7 @@ class _Forest:
     """All trees of projects, and the limits that bind each project. Immutable.
 
     :ivar project_ids: sorted; the projects of the catalog, and *unlisted* ones, which the
-        catalog does not have and which use something.
+        catalog does not have, and which use something or are asked for.
     """
 
     def __init__(

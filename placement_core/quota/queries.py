@@ -249,8 +249,10 @@ class QuotaQueries:
     def _require_project(self, ctx: Context, limits: ProjectLimits) -> None:
         """Check that a project without usage exists."""
         project_id = limits.project_id
-        if (self._existing.get(project_id) == limits.revision
-                or _is_in_catalog(limits.lineage[-1])):
+        if _is_in_catalog(limits.lineage[-1]):
+            return
+        # The catalogs of other services have no revision; their drivers cache what they read.
+        if self.catalog.local and self._existing.get(project_id) == limits.revision:
             return
         exists = self.catalog.project(ctx, project_id) or self.catalog.domain(ctx, project_id)
         # A catalog without any project does not manage projects.

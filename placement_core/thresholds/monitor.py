@@ -1,10 +1,15 @@
 """Measures now and then, and reports each crossing of a threshold once.
 
 What is reached is a row of ``reached_thresholds``. A manager reads the rows, measures, and changes
-a row only if it still is as it was read. So of several managers one reports a crossing, and one
-that is slow does not bring back what is over. The row, the change in the log and the deliveries to
-webhooks are one transaction: a report is made if and only if the state has changed. A level that
-is left becomes a row of ``left_thresholds`` in it, which the next one removes after a week.
+a row only if it still is as it was read; where it read none, only if none was removed since. So of
+several managers one reports a crossing, and one that is slow does not bring back what is over. The
+row, the change in the log and the deliveries to webhooks are one transaction: a report is made if
+and only if the state has changed. A level that is left becomes a row of ``left_thresholds`` in it,
+which the next one removes after a week.
+
+Managers that have other options, because they are restarted one after the other, would report the
+same level as reached and as left in turn. So a level that only the options have left stays for an
+hour.
 """
 
 from __future__ import annotations
@@ -38,6 +43,8 @@ LOG = logging.getLogger(__name__)
 #: The change log cuts no names.
 _LONGEST_NAME = 255
 
+#: So long a level stays at least that only other options leave.
+_KEEP_REACHED = datetime.timedelta(hours=1)
 #: So long it is known that a threshold was left.
 _KEEP_LEFT_SECONDS = 7 * 86_400
 
@@ -52,7 +59,10 @@ _NEWEST = sa.select(_reached).order_by(_reached.c.reached_at.desc(), _reached.c.
 _SOME = sa.select(_reached).where(lists.among_many(_reached.c.uuid, "uuids"))
 _NOW = sa.select(clock.now())
 _INSERT = inserts.build_skipping_insert(_reached)
-_IS_AS_READ = (_reached.c.uuid == sa.bindparam("of_uuid"), _reached.c.level == sa.bindparam("was"))
+#: Each change of the level sets the time anew, also if it comes back to what it was.
+_IS_AS_READ = (
+    _reached.c.uuid == sa.bindparam("of_uuid"), _reached.c.level == sa.bindparam("was"),
+    _reached.c.reached_at == sa.bindparam("was_reached_at"))
 _UPDATE = sa.update(_reached).where(*_IS_AS_READ)
 _DELETE = sa.delete(_reached).where(*_IS_AS_READ)
 _KEPT_SINCE = clock.in_seconds(sa.literal_column(str(-_KEEP_LEFT_SECONDS), sa.Integer))
@@ -64,6 +74,9 @@ _FORGET_LEFT = sa.delete(_left).where(sa.or_(
     _left.c.left_at <= _KEPT_SINCE,
     sa.and_(_left.c.uuid == sa.bindparam("of_uuid"), _left.c.level == sa.bindparam("was"))))
 _INSERT_LEFT = sa.insert(_left).inline()
+_DELETE_IF_LEFT_SINCE = sa.delete(_reached).where(
+    _reached.c.uuid == sa.bindparam("of_uuid"), sa.exists().where(
+        _left.c.uuid == sa.bindparam("of_uuid"), _left.c.left_at > sa.bindparam("read_at")))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,6 +116,7 @@ class _Crossing:
     """A change of the level of a subject.
 
     :ivar reached_at: when the level before was reached; None: there was none.
+    :ivar read_at: when the level before was read, or somewhat before.
     :ivar measurement: None: the limit is no more, or the request is not looked at any more.
     """
 
@@ -110,7 +124,20 @@ class _Crossing:
     before: int
     after: int
     reached_at: datetime.datetime | None
+    read_at: datetime.datetime
     measurement: Measurement | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Levels:
+    """What a look begins with.
+
+    :ivar reached: what was reached, by subject.
+    :ivar read_at: when that was read, or somewhat before; aware, by the database's clock.
+    """
+
+    reached: Mapping[Subject, ReachedThreshold]
+    read_at: datetime.datetime
 
 
 class ThresholdMonitor:
@@ -140,55 +167,87 @@ class ThresholdMonitor:
 
         :raises errors.Unavailable: limits, catalog, usage or the database do not answer.
         """
-        before = {reached.measurement.subject: reached for reached in list_(ctx)}
+        before = _read_levels(ctx)
+        try:
+            limits = self._measure_limits(ctx, before.reached)
+            reported = self._report_crossings(ctx, before, limits)
+        finally:
+            # Whatever keeps limits from being known, capacity may be short.
+            capacity = self._measure_capacity(ctx, before.reached)
+            reported_capacity = self._report_crossings(ctx, before, capacity)
+        return reported + reported_capacity
+
+    def _report_crossings(
+        self, ctx: Context, before: _Levels,
+        measurements: Mapping[Subject, Measurement | None],
+    ) -> int:
+        """Report what has crossed a threshold; return how many.
+
+        :param measurements: None for subjects that are no more; without those about which nothing
+            is known.
+        """
         crossings = []
-        for subject, measurement in self._measure(ctx, before).items():
-            reached = before.get(subject)
+        for subject, measurement in measurements.items():
+            reached = before.reached.get(subject)
             level = 0 if reached is None else reached.level
             after = 0 if measurement is None else self._find_level(measurement, level)
+            if reached is not None and after < level and self._stays(
+                    reached, measurement, before.read_at):
+                continue
             if after != level:
                 crossings.append(_Crossing(
                     subject, level, after, None if reached is None else reached.reached_at,
-                    measurement))
+                    before.read_at, measurement))
         return sum(_report(ctx, crossing, self.targets) for crossing in crossings)
+
+    def _stays(
+        self, reached: ReachedThreshold, measurement: Measurement | None,
+        now: datetime.datetime,
+    ) -> bool:
+        """Say whether a level stays yet: it is new, and only the options have left it."""
+        if now - reached.reached_at >= _KEEP_REACHED:
+            return False
+        if reached.measurement.subject.kind == "capacity":
+            return measurement is None or levels.find_shortage(
+                dataclasses.replace(measurement, bound=reached.measurement.bound),
+                self._hysteresis, reached.level) == reached.level
+        return measurement is not None and levels.find_percentage(
+            measurement, [reached.level], self._hysteresis, reached.level) == reached.level
 
     def _find_level(self, measurement: Measurement, before: int) -> int:
         if measurement.subject.kind == "capacity":
             return levels.find_shortage(measurement, self._hysteresis, before)
         return levels.find_percentage(measurement, self._percentages, self._hysteresis, before)
 
-    def _measure(
-        self, ctx: Context, before: Mapping[Subject, ReachedThreshold]
+    def _measure_limits(
+        self, ctx: Context, before: Collection[Subject]
     ) -> dict[Subject, Measurement | None]:
-        """Return what is measured now.
-
-        :returns: None for subjects that are no more; without those about which nothing is known.
-        """
-        limits, complete = self._measure_limits(ctx)
-        capacity = self._measure_capacity(ctx)
-        gone = {subject: None for subject in before
-                if (complete if subject.kind == "limit" else subject not in capacity)}
-        known = {subject: each for subject, each in capacity.items() if each is not None}
-        return {**gone, **limits, **known}
-
-    def _measure_limits(self, ctx: Context) -> tuple[dict[Subject, Measurement], bool]:
-        """Return the limits, and whether these are all; none where cells do not answer."""
-        usages, missing_cells = self._overviews.measure_limits(ctx)
+        """Return the limits, as for ``_report_crossings``; none where cells do not answer."""
+        # The default binds a project that the catalog does not have also when it uses nothing.
+        usages, missing_cells = self._overviews.measure_limits(ctx, {
+            subject.node_id for subject in before if subject.node_id is not None})
         if missing_cells:
             LOG.warning("limits are not compared with thresholds: %d cells do not answer",
                         len(missing_cells))
-            return {}, False
+            return {}
         measurements = [Measurement(
             Subject("limit", usage.node_id, usage.scope, usage.resource_name, usage.user_id),
             usage.limit, usage.used) for usage in usages]
-        return {each.subject: each for each in measurements}, True
+        gone = {subject: None for subject in before if subject.kind == "limit"}
+        return {**gone, **{each.subject: each for each in measurements}}
 
-    def _measure_capacity(self, ctx: Context) -> dict[Subject, Measurement | None]:
-        """Return how often each usual request fits; None where that is too hard to say."""
+    def _measure_capacity(
+        self, ctx: Context, before: Collection[Subject]
+    ) -> dict[Subject, Measurement | None]:
+        """Return how often each usual request fits, as for ``_report_crossings``.
+
+        Where that is too hard to say, nothing is known.
+        """
+        measured: dict[Subject, Measurement | None] = {
+            subject: None for subject in before if subject.kind == "capacity"}
         if not self._fewest:
-            return {}
+            return measured
         snapshot = self._index.snapshot(ctx)
-        measured: dict[Subject, Measurement | None] = {}
         for shape in self._shapes:
             subject = Subject("capacity", None, None, ",".join(
                 f"{name}:{amount}" for name, amount in sorted(shape.amounts.items())))
@@ -200,9 +259,20 @@ class ThresholdMonitor:
                 measured[subject] = Measurement(subject, self._fewest, 0)
                 continue
             is_known = fitting.exact or fitting.fits >= self._fewest
-            measured[subject] = Measurement(
-                subject, self._fewest, fitting.fits) if is_known else None
+            if is_known:
+                measured[subject] = Measurement(subject, self._fewest, fitting.fits)
+            else:
+                measured.pop(subject, None)
         return measured
+
+
+@db.retry_writes
+def _read_levels(ctx: Context) -> _Levels:
+    with db.read_each(ctx) as session:
+        read_at: datetime.datetime = session.execute(_NOW).scalar_one()
+        records = [_make_record(row) for row in session.execute(_ALL)]
+    return _Levels({record.measurement.subject: record for record in records},
+                   read_at.replace(tzinfo=datetime.UTC))
 
 
 @db.retry_writes
@@ -291,16 +361,19 @@ def _report(ctx: Context, crossing: _Crossing, targets: Sequence[webhooks.Target
 def _store(session: Session, crossing: _Crossing, now: datetime.datetime) -> bool:
     """Change the row of a subject if it still is as it was read; return whether it was."""
     subject, measurement = crossing.subject, crossing.measurement
-    as_read = {"of_uuid": subject.uuid, "was": crossing.before}
-    if not crossing.after:
-        return session.execute(_DELETE, as_read).rowcount == 1
-    assert measurement is not None  # what is not measured reaches nothing
-    values = {"level": crossing.after, "bound": measurement.bound,
-              "measured": measurement.measured, "reached_at": now}
-    if crossing.before:
-        return session.execute(_UPDATE.values(values), as_read).rowcount == 1
-    return session.execute(_INSERT, {
-        "uuid": subject.uuid, **dataclasses.asdict(subject), **values}).rowcount == 1
+    values = {} if measurement is None else {
+        "level": crossing.after, "bound": measurement.bound, "measured": measurement.measured,
+        "reached_at": now}
+    if crossing.reached_at is None:
+        inserted = session.execute(_INSERT, {
+            "uuid": subject.uuid, **dataclasses.asdict(subject), **values}).rowcount == 1
+        # Asked afterwards: the insert has waited for whoever was removing the row.
+        return inserted and session.execute(_DELETE_IF_LEFT_SINCE, {
+            "of_uuid": subject.uuid, "read_at": _make_naive(crossing.read_at)}).rowcount == 0
+    as_read = {"of_uuid": subject.uuid, "was": crossing.before,
+               "was_reached_at": _make_naive(crossing.reached_at)}
+    change = _UPDATE.values(values) if crossing.after else _DELETE
+    return session.execute(change, as_read).rowcount == 1
 
 
 def _store_left(session: Session, crossing: _Crossing, now: datetime.datetime) -> None:
@@ -313,7 +386,7 @@ def _store_left(session: Session, crossing: _Crossing, now: datetime.datetime) -
         "uuid": subject.uuid, "level": crossing.before, **dataclasses.asdict(subject),
         "bound": None if measurement is None else measurement.bound,
         "measured": None if measurement is None else measurement.measured,
-        "reached_at": reached_at.astimezone(datetime.UTC).replace(tzinfo=None), "left_at": now})
+        "reached_at": _make_naive(reached_at), "left_at": now})
 
 
 def _make_body(event_id: str, crossing: _Crossing, now: datetime.datetime) -> str:
@@ -341,6 +414,10 @@ def _make_record(row: sa.Row[Any]) -> ReachedThreshold:
     return ReachedThreshold(
         row.level, Measurement(_make_subject(row), row.bound, row.measured),
         row.reached_at.replace(tzinfo=datetime.UTC))
+
+
+def _make_naive(time: datetime.datetime) -> datetime.datetime:
+    return time.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 def _make_subject(row: sa.Row[Any]) -> Subject:

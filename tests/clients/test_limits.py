@@ -196,6 +196,33 @@ class TestOpenStackSDK(ClientTestCase):
         self.assertEqual(names, self.names(
             self.identity.limits(limit=2, project_id=self.ids["baobab"])))
 
+    def test_what_is_enabled(self) -> None:
+        """Filters of projects and domains."""
+        self.catalog.make("domains", {"name": "desert", "enabled": False})
+        self.catalog.make("projects", {
+            "name": "cactus", "domain_id": self.ids["savanna"], "enabled": False})
+        for kind, on, off in (("projects", ["acacia", "baobab"], ["cactus"]),
+                              ("domains", ["savanna"], ["desert"])):
+            for is_enabled, expected in ((True, on), (False, off)):
+                records = getattr(self.identity, kind)(is_enabled=is_enabled)
+                self.assertEqual(expected, sorted(record.name for record in records))
+
+    def test_pages_of_the_catalog(self) -> None:
+        """Each project and each domain once."""
+        names = {"projects": ["acacia", "baobab"], "domains": ["savanna"]}
+        for number in range(5):
+            names["projects"].append(f"tree{number}")
+            self.catalog.make("projects", {
+                "name": f"tree{number}", "domain_id": self.ids["savanna"]})
+            names["domains"].append(f"wood{number}")
+            self.catalog.make("domains", {"name": f"wood{number}"})
+        for kind, expected in names.items():
+            for query in ({"limit": 2}, {"limit": 3, "max_items": 100}):
+                pages = getattr(self.identity, kind)(**query)
+                self.assertEqual(sorted(expected), sorted(record.name for record in pages))
+            few = [record.name for record in getattr(self.identity, kind)(max_items=5)]
+            self.assertEqual(5, len(set(few)), few)
+
 
 class TestOpenStackClient(ClientTestCase):
     """``openstack registered limit …`` and ``openstack limit …``."""
@@ -252,5 +279,13 @@ class TestOpenStackClient(ClientTestCase):
             "registered", "limit", "delete", registered, succeeds=False)
         self.assertIn("1 of 1", refusal)
         self.openstack("limit", "delete", limit)
+
+        # The project of a limit may be a domain.
+        made = self.openstack(
+            "limit", "create", "--project", self.ids["savanna"], "--service", "nova",
+            "--region", REGION, "--resource-limit", "30", "cores")
+        limit = self.catalog.ask("GET", f"limits/{made['id']}")["limit"]
+        self.assertEqual((self.ids["savanna"], None), (limit["domain_id"], limit["project_id"]))
+        self.openstack("limit", "delete", made["id"])
         self.openstack("registered", "limit", "delete", registered)
         self.assertEqual([], self.openstack("registered", "limit", "list"))

@@ -75,7 +75,7 @@ _ENDPOINT = _make_item({
     "region": TEXT_OR_NULL, "enabled": FLAG})
 _DOMAIN = _make_item({**_NAMED, **_EMPTY})
 _PROJECT = _make_item({
-    **_NAMED, "domain_id": TEXT, "parent_id": TEXT_OR_NULL, "is_domain": FLAG, **_EMPTY})
+    **_NAMED, "domain_id": TEXT_OR_NULL, "parent_id": TEXT_OR_NULL, "is_domain": FLAG, **_EMPTY})
 
 REGION, REGION_CREATED = _show("region", _REGION), _show("region", _REGION, 201)
 REGIONS = _list("regions", _REGION)

@@ -73,7 +73,9 @@ _EMPTY: dict[str, Schema] = {
 
 _REGION = {"parent_region_id": _REGION_ID, "description": DESCRIPTION}
 REGION_CREATE = wrapped("region", record({
-    "id": {"type": ["string", "null"], "maxLength": 255}, **_REGION}))
+    "id": {"type": ["string", "null"], "maxLength": 255}, **_REGION,
+    # keystoneclient sends it always, although regions have no such field.
+    "enabled": {"enum": [True]}}))
 REGION_UPDATE = wrapped("region", record(_REGION))
 
 _SERVICE: dict[str, Schema] = {

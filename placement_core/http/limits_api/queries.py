@@ -55,8 +55,23 @@ REGIONS = _make_catalog_schema(parent_region_id=_ANY)
 SERVICES = _make_catalog_schema(type=_ANY, name=_ANY)
 ENDPOINTS = _make_catalog_schema(
     service_id=_ANY, region_id=_ANY, interface={"enum": ["public", "internal", "admin"]})
-DOMAINS = _make_catalog_schema(name=_ANY)
-PROJECTS = _make_catalog_schema(name=_ANY, domain_id=_ANY, parent_id=_ANY)
+_FALSE_WORDS = ("0", "f", "false", "off", "n", "no")
+_TRUE_WORDS = ("", "1", "t", "true", "on", "y", "yes")
+#: As Keystone reads it: the parameter alone means true. Python's ``$`` also stands before a last
+#: line break, unlike that of other languages.
+_FLAG: dict[str, Any] = {"pattern": "^({})(?!\\n)$".format("|".join(
+    "".join(f"[{letter.upper()}{letter}]" for letter in word)
+    for word in (*_FALSE_WORDS, *_TRUE_WORDS)))}
+_PAGE: dict[str, Any] = {name: _SCHEMAS[name] for name in ("limit", "marker")}
+DOMAINS = _make_catalog_schema(name=_ANY, enabled=_FLAG, **_PAGE)
+PROJECTS = _make_catalog_schema(
+    name=_ANY, domain_id=_ANY, parent_id=_ANY, enabled=_FLAG, is_domain=_FLAG, **_PAGE)
+
+
+def parse_flag(query: pages.Query, key: str) -> bool | None:
+    """Return whether a query string asks for what is so, or what is not; None: for both."""
+    word = pages.get_last(query, key)
+    return None if word is None else word.lower() not in _FALSE_WORDS
 
 
 def parse_filters(query: pages.Query, fields: Collection[str]) -> list[records.Filter]:

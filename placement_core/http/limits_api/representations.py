@@ -18,8 +18,6 @@ from placement_core.plugin_api.enforcement import EnforcementModel
 Document = dict[str, Any]
 T = TypeVar("T")
 
-_WHOLE = pages.Page(None, None)
-
 
 def get_root_url(call: Call) -> str:
     """Return the URL of ``/v3`` as the caller sees it."""
@@ -41,7 +39,7 @@ def render_created(
 
 def render_list(
     call: Call, name: str, items: Sequence[T], show: Callable[[T, str], Document],
-    page: pages.Page = _WHOLE,
+    page: pages.Page = pages.WHOLE,
 ) -> Document:
     """Return a list with its links.
 
@@ -118,11 +116,14 @@ def render_domain(item: Domain, base: str) -> Document:
     }
 
 
-def render_project(item: Project, base: str) -> Document:
-    """Return a project."""
+def render_project(item: Project | Domain, base: str) -> Document:
+    """Return a project, or a domain as one, which it is in Keystone."""
+    project = item if isinstance(item, Project) else None
     return {
-        "id": item.id, "name": item.name, "domain_id": item.domain_id,
-        "parent_id": item.parent_id, "is_domain": False, "description": item.description,
+        "id": item.id, "name": item.name,
+        "domain_id": project.domain_id if project else None,
+        "parent_id": project.parent_id if project else None,
+        "is_domain": project is None, "description": item.description,
         "enabled": item.enabled, "tags": [], "options": {},
         "links": {"self": f"{base}/projects/{item.id}"},
     }

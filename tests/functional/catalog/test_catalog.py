@@ -67,7 +67,7 @@ class TestRegions(base.DatabaseTestCase):
             (errors.InUse, functools.partial(regions.delete, id_="one")),
         ):
             self.assertRaises(expected, call, self.ctx)
-        for id_ in (*STRANGE, "x" * 256):
+        for id_ in (*STRANGE, "x" * 256, " ", " \t\n"):
             self.assertRaises(errors.InvalidValue, regions.create, self.ctx, id=id_)
         self.assertRaises(errors.InvalidValue, regions.create, self.ctx, id="x", description="\0")
         self.assertEqual(before, regions.list_(self.ctx))

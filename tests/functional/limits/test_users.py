@@ -57,6 +57,12 @@ class TestUserLimits(cases.LimitsTestCase):
         else:
             self.create(self.user_item(self.top, "me ", 3))
 
+    def test_very_many_of_one_call(self):
+        """More than a statement of PostgreSQL can have parameters; the last exists already."""
+        many = [self.user_item(self.top, f"user-{number}", 1) for number in range(66_000)]
+        self.create(many[-1])
+        self.assertRaises(errors.DuplicateLimit, self.create, *many)
+
     def test_update_and_delete(self):
         limit = self.create(self.user_item(self.top, "me", 3, description="x"))[0]
         for changes in ({"resource_limit": 0}, {"resource_limit": -1}, {"description": ""},

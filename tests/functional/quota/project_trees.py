@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from unittest import mock
 
 import fixtures
 from oslo_config import cfg
@@ -23,6 +26,7 @@ from placement_core.testing import factories
 from placement_plugins.catalog.local import LocalCatalog
 from placement_plugins.enforcement.tree import Tree
 from placement_plugins.limits.local import LocalLimits
+from tests import races
 from tests.functional.placement import claims
 
 MAP = ("servers=consumers", "instances=instances", "cores=VCPU+PCPU", "ram=MEMORY_MB")
@@ -99,6 +103,29 @@ class TreeTestCase(claims.ClaimsTestCase):
                         **options)],
             [self.guard(mode)], self.owners)
         return consumer
+
+    def paused(self, function: Callable[[], Any], *, logged: bool = False) -> races.Paused:
+        """Run a write until it is about to be committed.
+
+        :param logged: whether it is in the change log by then.
+        """
+        append = self.database.journal.append
+
+        def play(paused):
+            thread = threading.current_thread()
+
+            def wait(session):
+                if logged:
+                    append(session)
+                if threading.current_thread() is thread:
+                    paused.here()
+                if not logged:
+                    append(session)
+
+            with mock.patch.object(self.database.journal, "append", wait):
+                return function()
+
+        return races.Paused(play)
 
 
 def _name(name: str) -> str:

@@ -4,9 +4,12 @@ import sqlalchemy as sa
 
 from placement_core.cells import engines, tables
 from placement_core.limits import limits
+from placement_core.placement.usage.usage_index import UsageIndex
+from placement_core.plugin_api.catalog import Domain, Project, Service
 from placement_core.plugin_api.counting import INSTANCES, Count, CountingDriver
 from placement_core.quota import checks, errors
-from placement_core.testing import factories
+from placement_core.quota.decisions import Decisions
+from placement_core.testing import factories, fakes
 from tests.functional.quota import cases
 
 
@@ -100,6 +103,29 @@ class TestChecks(ChecksTestCase):
         count = self.check(self.left, cores=1).count
         self.assertEqual("placement" if self.from_placement else "legacy_cell", count.source)
         self.assertIn("placement" if self.from_placement else "here", count.seconds)
+
+
+class TestRemoteCatalog(ChecksTestCase):
+    """Changes of a catalog of another service move no revision here."""
+
+    model = "flat"
+
+    def setUp(self):
+        super().setUp()
+        self.remote = fakes.MemoryCatalog(
+            services=[Service(self.service, "compute")], domains=[Domain("d", "d")],
+            projects=[Project("p", "p", "d", "d"), Project("q", "q", "d", "d")])
+        decisions = self.parts.quota.decisions
+        self.enforcer = dataclasses.replace(
+            self.parts.quota, catalog=self.remote, decisions=Decisions(
+                UsageIndex(self.parts.database), self.remote, self.parts.limits,
+                decisions.model, resources=decisions.resources))
+
+    def test_a_project_that_is_deleted(self):
+        self.assertTrue(self.check("p", cores=1).fits)
+        self.remote.forget("p")
+        self.assertRaises(errors.UnknownProject, self.check, "p", cores=1)
+        self.assertTrue(self.check("q", cores=1).fits)
 
 
 @cases.in_every_way

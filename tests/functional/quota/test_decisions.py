@@ -3,8 +3,8 @@ import random
 import sqlalchemy as sa
 from oslo_config import cfg
 
+from placement_core import forks
 from placement_core.catalog import domains, projects, regions, services
-from placement_core.changes import follower
 from placement_core.limits import limits, registered
 from placement_core.placement.usage import usages
 from placement_core.placement.usage.usage_index import UsageIndex
@@ -100,7 +100,7 @@ class TestDecisions(claims.ClaimsTestCase):
         self.assertEqual([], self.excesses(self.left, 2))
         self.limit(self.trunk, 7)
         # What the fork does to the child.
-        follower._forget_after_fork()
+        forks._call_all()
         self.assertEqual([(self.trunk, 7, 6, 2)], self.excesses(self.left, 2))
 
     def test_projects_that_come_and_move_count(self):

@@ -1,8 +1,11 @@
 import sqlalchemy as sa
 
 from placement_core.cells import tables
+from placement_core.placement import allocations
+from placement_core.placement.records import AllocationWrite
 from placement_core.quota import checks, errors, explain, members
 from placement_core.testing import factories
+from tests import databases
 from tests.functional.quota import cases, test_checks
 
 
@@ -92,6 +95,102 @@ class TestExplain(test_checks.ChecksTestCase):
         self.assertEqual([3], [each.exceeded_limit.over_by for each in found.stops])
 
 
+@databases.on_each_database
+class TestMoves(test_checks.ChecksTestCase):
+    """Instances that hold two sets of allocations are named as they count."""
+
+    def setUp(self):
+        super().setUp()
+        self.build(quota__count_moves="once")
+
+    def build(self, **options):
+        self.parts = self.built(**options)
+        self.enforcer, self.ctx = self.parts.quota, self.context()
+
+    def replace(self, *writes):
+        """Replace allocations of the left project.
+
+        :param writes: consumers, each with {provider uuid: cores}.
+        """
+        allocations.replace(self.ctx, [
+            AllocationWrite(
+                uuid, {host: {"VCPU": cores, "MEMORY_MB": 10} for host, cores in hosts.items()},
+                self.left, cases.USER, "INSTANCE")
+            for uuid, hosts in writes])
+
+    def resize(self, before, after):
+        """Resize an instance; return its uuid and that of the migration."""
+        instance, migration = self.use(self.left, before), factories.new_uuid()
+        self.replace((instance, {}), (migration, {self.host.uuid: before}))
+        self.replace((instance, {self.host.uuid: after}))
+        return instance, migration
+
+    def evacuate(self, cores):
+        """Evacuate an instance to another host; return its uuid."""
+        instance = self.use(self.left, cores)
+        other_host = factories.provider(
+            self.ctx, inventory={"VCPU": 100, "MEMORY_MB": 1000}).uuid
+        self.replace((instance, {self.host.uuid: cores, other_host: cores}))
+        return instance
+
+    def explain(self, user=None, **deltas):
+        """Return the consumers that would have to go, and whether these are enough."""
+        (stop,) = explain.explain(
+            self.ctx, self.enforcer, self.check(self.left, user, **deltas), deltas).stops
+        return [(holder.uuid, holder.amount) for holder in stop.holders], stop.enough
+
+    def test_a_resize_is_named_once(self):
+        instance, _ = self.resize(5, 6)
+        other = self.use(self.left, 4)
+        self.assertEqual(([(instance, 6)], True), self.explain(cores=6))
+        self.assertEqual(([(instance, 6), (other, 4)], True), self.explain(cores=8))
+        self.assertEqual(([(instance, 6), (other, 4)], False), self.explain(cores=11))
+
+    def test_by_its_larger_amount(self):
+        instance, _ = self.resize(5, 3)
+        other = self.use(self.left, 4)
+        self.assertEqual(([(instance, 5), (other, 4)], True), self.explain(cores=9))
+
+    def test_while_the_migration_holds_all(self):
+        instance, migration = self.use(self.left, 5), factories.new_uuid()
+        self.replace((instance, {}), (migration, {self.host.uuid: 5}))
+        self.assertEqual(([(instance, 5)], True), self.explain(cores=8))
+        self.assertEqual(([(instance, 1)], True), self.explain(servers=10))
+
+    def test_an_evacuation(self):
+        instance = self.evacuate(5)
+        self.assertEqual(([(instance, 5)], False), self.explain(cores=11))
+
+    def test_of_a_user(self):
+        instance, _ = self.resize(5, 6)
+        other = self.use(self.left, 4)
+        self.use(self.left, 8, user="joe")
+        self.limit(self.left, 100)
+        self.user_limit(self.left, 10)
+        self.assertEqual(
+            ([(instance, 6), (other, 4)], True), self.explain(cases.USER, cores=8))
+
+    def test_servers(self):
+        instance, _ = self.resize(1, 1)
+        other = self.evacuate(1)
+        self.assertEqual(([(other, 1), (instance, 1)], False), self.explain(servers=11))
+
+    def test_servers_count_once_always(self):
+        self.build(quota__count_moves="twice")
+        instance, _ = self.resize(1, 1)
+        self.assertEqual(([(instance, 1)], False), self.explain(servers=11))
+
+    def test_with_a_guard(self):
+        self.build(quota__guard="enforce")
+        instance, _ = self.resize(5, 6)
+        self.assertEqual(([(instance, 6)], False), self.explain(cores=11))
+
+    def test_both_where_both_count(self):
+        self.build()
+        instance, migration = self.resize(5, 6)
+        self.assertEqual(([(instance, 6), (migration, 5)], True), self.explain(cores=8))
+
+
 @cases.in_every_way
 class TestMembers(test_checks.ChecksTestCase):
 
@@ -121,6 +220,15 @@ class TestMembers(test_checks.ChecksTestCase):
         self.assertEqual((0, 1, False), self.members([], 2))
         self.assertEqual((0, 3, True), self.members([], 2, project=self.right))
         self.assertRaises(errors.UnknownProject, self.members, [], project="nobody")
+
+    def test_a_driver_that_does_not_count_them(self):
+        """Nothing fits, because nobody knows how many there are; limits on them are named."""
+        self.assertEqual([], self.parts.limit_gaps(self.context()))
+        self.enforcer.counting.counts_members = False
+        error = self.assertRaises(errors.UncountedResource, self.members, [])
+        self.assertEqual("server_group_members", error.name)
+        [gap] = self.parts.limit_gaps(self.context())
+        self.assertIn("held to: server_group_members. The counting driver does not count", gap)
 
 
 class TestMembersUnregistered(test_checks.ChecksTestCase):

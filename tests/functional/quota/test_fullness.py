@@ -8,7 +8,7 @@ import fixtures
 import sqlalchemy as sa
 
 from placement_core import errors as core_errors
-from placement_core.catalog import projects
+from placement_core.catalog import projects, services
 from placement_core.limits import limits
 from placement_core.migrations.versions import limit_fullness
 from placement_core.placement import allocations, tables as placement_tables
@@ -66,6 +66,16 @@ class FullnessTestCase(project_trees.TreeTestCase):
             except errors.QuotaExceeded:
                 return number
         return most
+
+    def reshape(self, consumer, amount):
+        """Let a consumer of ``left`` have an amount by a reshape of its host."""
+        provider = self.host
+        allocations.reshape(
+            self.context(), {provider.uuid: (self.generation(provider), {
+                "VCPU": InventoryValues(1000), "PCPU": InventoryValues(1000),
+                "MEMORY_MB": InventoryValues(100_000)})},
+            [self.write({provider: {"VCPU": amount}}, consumer=consumer, project=self.left)],
+            [self.guards[0]], self.owners)
 
 
 @databases.on_each_database
@@ -179,18 +189,21 @@ class TestFullness(FullnessTestCase):
         consumer = self.take(self.left, {"VCPU": 1})
         self.process = 1
         self.assertEqual(2, self.fill(self.left, {"VCPU": 1}, 2))
-        self.process = 0
-        provider = self.host
-        allocations.reshape(
-            self.ctx, {provider.uuid: (self.generation(provider), {
-                "VCPU": InventoryValues(1000), "PCPU": InventoryValues(1000),
-                "MEMORY_MB": InventoryValues(100_000)})},
-            [self.write({provider: {"VCPU": 17}}, consumer=consumer, project=self.left)],
-            [self.guard()], self.owners)
+        self.reshape(consumer, 17)
         for process in range(2):
             self.process = process
             self.fill(self.left, {"VCPU": 1}, 1)
         self.assertEqual([(self.left, 20, 20)], self.refused(self.left, {"VCPU": 1}))
+
+    def test_a_reshape_while_limits_are_not_known(self):
+        """It is not refused either, and all nodes are forgotten."""
+        self.register(VCPU=20)
+        consumer = self.take(self.left, {"VCPU": 1})
+        services.create(self.ctx, service_type="compute")
+        self.assertRaises(errors.AmbiguousService, self.take, self.left, {"VCPU": 1})
+        self.assertIsNotNone(self.read_row(self.left).fullness)
+        self.reshape(consumer, 17)
+        self.assertIsNone(self.read_row(self.left).fullness)
 
     def test_an_evacuation_that_ends_in_another_way(self):
         """What counted once counts twice then; nobody refuses it, and the next claim sees it."""
@@ -300,6 +313,65 @@ class TestRaces(FullnessTestCase):
         for project in places:
             self.fill(project, {"VCPU": 1}, 60)
         self.assertEqual(60, self.used(self.host)["VCPU"])
+
+    def claim_beside(self, growth, *, change=None, logged=True):
+        """Claim below the trunk beside growth that is not committed; then all that is free.
+
+        :param change: changes limits before the claim.
+        :returns: how much was free.
+        """
+        host, self.process = self.provider(VCPU=1000), 1
+
+        def claim():
+            if change is not None:
+                change()
+            return self.take(self.right, {"VCPU": 1}, ctx=self.context(), host=host)
+
+        with self.paused(growth, logged=logged) as paused:
+            outcome = paused.against(self.database, claim)
+        self.assertEqual((None, str), (paused.outcome, type(outcome)), (paused.outcome, outcome))
+        return self.fill(self.right, {"VCPU": 1}, 100, host=host)
+
+    def test_a_reshape_beside_a_claim(self):
+        """Nobody knows how full the trunk is since the first one; a claim would find out."""
+        self.register(VCPU=1000)
+        self.limit(self.trunk, VCPU=100)
+        consumer = self.take(self.left, {"VCPU": 1})
+        self.reshape(consumer, 2)
+        self.assertEqual(37, self.claim_beside(lambda: self.reshape(consumer, 62)))
+
+    def test_a_reshape_beside_the_first_claim(self):
+        """The trunk has no row yet: the claim would insert it."""
+        self.register(VCPU=1000)
+        consumer = self.take(self.left, {"VCPU": 2})
+        self.limit(self.trunk, VCPU=100)
+        self.assertEqual(37, self.claim_beside(lambda: self.reshape(consumer, 62)))
+
+    def test_a_reshape_beside_a_limit_that_is_set(self):
+        """The trunk was no limit node when the reshape locked those above its project."""
+        self.register(VCPU=1000)
+        consumer = self.take(self.left, {"VCPU": 2})
+        self.assertEqual(37, self.claim_beside(
+            lambda: self.reshape(consumer, 62), logged=False,
+            change=lambda: self.limit(self.trunk, VCPU=100)))
+
+    def test_an_evacuation_that_ends_in_another_way_beside_a_claim(self):
+        """What counted once counts twice then, and nothing of it is charged."""
+        self.register(VCPU=1000)
+        self.limit(self.trunk, VCPU=100)
+        held, other = {"VCPU": 40, "MEMORY_MB": 10}, self.provider(VCPU=100, MEMORY_MB=100)
+        consumer = self.take(self.left, held)
+
+        def evacuate(on_other_host):
+            allocations.replace(
+                self.context(), [self.write({self.host: held, other: on_other_host},
+                                            consumer=consumer, project=self.left)],
+                [self.guards[0]], self.owners)
+
+        evacuate(held)
+        self.reshape(factories.new_uuid(), 2)  # since then nobody knows how full the trunk is
+        self.assertEqual(18, self.claim_beside(
+            lambda: evacuate({"VCPU": 39, "MEMORY_MB": 10})))
 
 
 @databases.on_each_database

@@ -7,7 +7,8 @@ from unittest import mock
 
 import sqlalchemy as sa
 
-from placement_core.placement import tables
+from placement_core import db
+from placement_core.placement import allocations, tables
 from placement_core.placement.candidates.requests import CandidatesRequest, RequestGroup
 from placement_core.placement.gangs import levels, search
 from placement_core.placement.gangs.errors import NoRoomForGang
@@ -174,6 +175,46 @@ class TestHeld(GangCase):
         # It needs the room: what is due ends.
         self.assertEqual(8, len(self.gang(8)))
         self.assertEqual({"expired"}, {self.state(each) for each in claimed})
+
+    def test_a_member_that_holds_nothing_any_more(self) -> None:
+        """Nobody else's confirmation counts while one of them cannot be confirmed."""
+        self.provider(VCPU=8)
+        for empty in (lambda gone: allocations.delete(self.ctx, gone),
+                      lambda gone: self.put({}, consumer=gone)):
+            stays, gone = claimed = self.gang(2, seconds=600)
+            empty(gone)
+            for uuids in (claimed, [gone, stays], [gone]):
+                refusal = self.assertRaises(
+                    errors.ClaimNotFound, claims.confirm_all, self.ctx, uuids)
+                self.assertIn(gone, str(refusal))
+            self.assertEqual("held", self.state(stays))
+            claims.confirm_all(self.ctx, [stays])
+            self.assertEqual("confirmed", self.state(stays))
+            self.assertRaises(errors.ClaimNotFound, claims.confirm_all, self.ctx, claimed)
+
+    def test_a_member_that_was_taken_over(self) -> None:
+        host = self.provider(VCPU=8)
+        claimed = self.gang(2, seconds=600)
+        self.put({host: {"VCPU": 3}}, consumer=claimed[0])
+        claims.confirm_all(self.ctx, claimed)
+        self.assertEqual((0, {"confirmed"}), (self.rows(), {self.state(each) for each in claimed}))
+
+    def test_a_member_whose_deletion_has_not_committed(self) -> None:
+        """It is confirmed, and then deleted: neither waits for the other."""
+        self.provider(VCPU=8)
+        stays, gone = claimed = self.gang(2, seconds=600)
+
+        def delete(paused: races.Paused) -> None:
+            ctx = self.context()
+            with db.write(ctx):
+                allocations.delete(ctx, gone)
+                paused.here()
+
+        if self.kind == "sqlite":
+            self.skipTest("one writer at a time: nobody confirms beside a deletion")
+        with races.Paused(delete):
+            claims.confirm_all(self.context(), claimed)
+        self.assertEqual(("confirmed", None), (self.state(stays), self.state(gone)))
 
     def test_round_trips(self) -> None:
         """Sixteen members among many hosts take as many as one; BEGIN and COMMIT count."""

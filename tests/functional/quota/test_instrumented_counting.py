@@ -29,6 +29,8 @@ class Abacus(CountingDriver):
     units = ("beads",)
     folded = {"pearls": "beads"}
     transactional = True
+    moves_once = True
+    counts_members = False
 
     def __init__(self) -> None:
         self.forgot = 0
@@ -56,8 +58,9 @@ class TestMeasured(Shown):
         self.measured = InstrumentedCounting(self.driver, "abacus of mine")
 
     def test_it_is_the_driver(self) -> None:
-        self.assertEqual((("beads",), {"pearls": "beads"}, True), (
-            self.measured.units, self.measured.folded, self.measured.transactional))
+        self.assertEqual((("beads",), {"pearls": "beads"}, True, True, False), (
+            self.measured.units, self.measured.folded, self.measured.transactional,
+            self.measured.moves_once, self.measured.counts_members))
         count = self.measured.count(
             self.ctx, ["p"], units=["beads"], user_id="u", without=["a", "b"])
         self.assertEqual(({"p": {"beads": 2}}, {"beads": 1}), (count.projects, count.user))

@@ -8,7 +8,6 @@ import contextlib
 import functools
 import threading
 import time
-from unittest import mock
 
 import fixtures
 import sqlalchemy as sa
@@ -40,29 +39,6 @@ class TestLimitsThatChange(project_trees.TreeTestCase):
     def claim(self, project, host=None):
         return self.take(
             project, {"VCPU": 1}, ctx=self.context(), host=host or self.hosts[project])
-
-    def paused(self, function, *, logged):
-        """Run a write until it is about to be committed.
-
-        :param logged: whether it is in the change log by then.
-        """
-        append = self.database.journal.append
-
-        def play(paused):
-            thread = threading.current_thread()
-
-            def wait(session):
-                if logged:
-                    append(session)
-                if threading.current_thread() is thread:
-                    paused.here()
-                if not logged:
-                    append(session)
-
-            with mock.patch.object(self.database.journal, "append", wait):
-                return function()
-
-        return races.Paused(play)
 
     def limit_trunk(self):
         self.limit(self.trunk, VCPU=1)

@@ -221,14 +221,13 @@ class TestRivals(RechecksTestCase):
         self.assertTrue(self.recheck(self.left, self.use(self.left, 1)))
 
 
-@cases.in_every_way
-class TestRequestsOfNova(RechecksTestCase):
-    """Nova says which instances are one request; the mappings are in its own database."""
+class NovaRechecksTestCase(RechecksTestCase):
+    """The mappings are in nova's own database."""
 
     def setUp(self):
-        url = nova_databases.api(self.kind)
-        self.options = {("api_database", "connection"): url}
-        self.nova, tables_ = nova_databases.reflected(url, "build_requests")
+        self.url = nova_databases.api(self.kind)
+        self.options = {("api_database", "connection"): self.url}
+        self.nova, tables_ = nova_databases.reflected(self.url, "build_requests")
         self.addCleanup(self.nova.dispose)
         self.build_requests = tables_["build_requests"]
         super().setUp()
@@ -236,6 +235,11 @@ class TestRequestsOfNova(RechecksTestCase):
     def api(self, statement, values=None):
         with self.nova.begin() as connection:
             return connection.execute(statement, values)
+
+
+@cases.in_every_way
+class TestRequestsOfNova(NovaRechecksTestCase):
+    """Nova says which instances are one request."""
 
     def request(self, *cores):
         """Return the instances of a request that nova is building."""
@@ -282,6 +286,35 @@ class TestRequestsOfNova(RechecksTestCase):
             self.assertFalse(self.recheck(self.left, *second))
             self.assertTrue(self.recheck(self.left, *first))
             self.remove(self.left, *first, *second)
+
+
+@databases.on_each_database
+class TestWithoutBuildRequests(NovaRechecksTestCase):
+    """Nobody says which instances are one request, so each is one."""
+
+    def require_answers(self):
+        first, second = self.use(self.left, 6), self.use(self.left, 6)
+        self.assertFalse(self.recheck(self.left, second))
+        self.assertTrue(self.recheck(self.left, first))
+        self.assertEqual(1, self.log.output.count("cannot be read"), self.log.output)
+        self.assertFalse(self.recheck(self.left, self.use(self.left, 6)))
+        self.assertEqual(1, self.log.output.count("cannot be read"), "it is said once")
+
+    def test_there_is_no_such_table(self):
+        self.api(sa.text("ALTER TABLE build_requests RENAME TO other_requests"))
+        self.addCleanup(
+            self.api, sa.text("ALTER TABLE other_requests RENAME TO build_requests"))
+        self.require_answers()
+
+    def test_it_may_not_be_read(self):
+        if self.kind == "sqlite":
+            self.skipTest("SQLite has no users")
+        url = nova_databases.restrict(self.url, dict.fromkeys(
+            ("cell_mappings", "instance_mappings"), "SELECT, INSERT, UPDATE, DELETE"),
+            self.addCleanup)
+        self.parts = self.built(api_database__connection=url)
+        self.enforcer = self.parts.quota
+        self.require_answers()
 
 
 @cases.databases.on_each_database

@@ -1,6 +1,7 @@
 """Rows of quota that are not used any more: limit nodes, old claims, answers of re-checks."""
 
 import datetime
+import itertools
 
 import fixtures
 import sqlalchemy as sa
@@ -72,6 +73,20 @@ class TestLimitNodes(base.DatabaseTestCase):
         self.assertEqual(10, nodes.remove_unused(self.ctx))
         self.assertEqual(1, len(self.node_ids()))
 
+    def test_a_removal_while_ids_are_looked_up(self):
+        """Before whichever statement it happens, each node has an id."""
+        for number in itertools.count(1):
+            self.lock("a", f"last-{number}")
+            self.age(25)
+            with races.Interruption(
+                    self.database.autocommit, number,
+                    lambda: nodes.remove_unused(self.context())) as removal:
+                names = {"a", f"new-{number}"}
+                self.assertEqual(names, LimitNodes().ensure(self.ctx, names).keys())
+            if not removal.happened:
+                break
+        self.assertGreater(number, 2)
+
     def test_a_node_that_is_being_locked_stays(self):
         self.lock("a", "last")
         self.age(25)
@@ -106,37 +121,74 @@ class TestLimitNodes(base.DatabaseTestCase):
 @databases.on_each_database
 class TestClaims(held.HeldTestCase):
 
+    def setUp(self):
+        super().setUp()
+        self.cloud.limit(self.cloud.trunk, 1000)
+        self.cloud.limit(self.cloud.leaf, 10)
+        self.host = self.provider(VCPU=1000)
+
     def test_another_worker_that_knows_the_removed_project(self):
         """It counts what the project uses under the id that its new row has."""
+        other = self.other_worker()
+        for cloud in (self.cloud, other):
+            self.use_once(cloud)
+        before = self.project_id()
+        self.put({self.host: {"VCPU": 1}}, project=self.cloud.twig)
+        self.make_due("last")
+        self.remove_rows()
+        self.assertIsNone(self.project_id())
+        self.claim(self.cloud, 9)
+        self.assertNotEqual(before, self.project_id())
+        self.assertRaises(errors.QuotaExceeded, self.claim, other, 2)
+        self.claim(other, 1)
+
+    def test_a_removal_while_a_worker_learns_the_ids_of_rows(self):
+        """Before whichever statement it happens, all usage counts that binds the tree."""
+        for number in itertools.count(1):
+            other = self.other_worker()
+            self.use_once(self.cloud)
+            self.make_due(f"last-{number}")
+            with races.Interruption(
+                    self.database.autocommit, number, self.remove_rows) as removal:
+                self.claim(other, 1, project=self.cloud.twig)
+            consumer = self.claim(self.cloud, 9)
+            self.assertRaises(errors.QuotaExceeded, self.claim, other, 2)
+            allocations.delete(self.ctx, consumer)
+            if not removal.happened:
+                break
+        self.assertGreater(number, 4)
+
+    def claim(self, cloud, amount, *, project=None):
+        consumer = factories.new_uuid()
+        cloud.claims.replace(self.context(), [self.write(
+            {self.host: {"VCPU": amount}}, consumer=consumer,
+            project=project or self.cloud.leaf)])
+        return consumer
+
+    def use_once(self, cloud):
+        allocations.delete(self.ctx, self.claim(cloud, 1))
+
+    def other_worker(self):
         other = held.Cloud(self.context())
         for name in ("_service", "trunk", "branch", "leaf", "twig"):
             setattr(other, name, getattr(self.cloud, name))
-        self.cloud.limit(self.cloud.leaf, 10)
-        host = self.provider(VCPU=1000)
+        return other
 
-        def claim(cloud, amount):
-            consumer = factories.new_uuid()
-            cloud.claims.replace(self.context(), [self.write(
-                {host: {"VCPU": amount}}, consumer=consumer, project=self.cloud.leaf)])
-            return consumer
+    def make_due(self, last):
+        """Let rows that are not used be unused for a day.
 
-        for cloud in (self.cloud, other):
-            allocations.delete(self.ctx, claim(cloud, 1))
-        before = self.project_id()
-        self.put({host: {"VCPU": 1}}, project=self.cloud.twig)
+        :param last: the name of a project that is made, so that their ids are not the highest.
+        """
         usage_counters.fold(self.ctx)
-        with self.database.writer.begin() as connection:  # so that its id is not the highest
-            connection.execute(sa.insert(placement_tables.projects).values(external_id="last"))
-        for _ in range(2):
-            unused_names.remove(self.context())
-            age(self.database, _marks, "since", 25)
-        self.assertIsNone(self.project_id())
+        with self.database.writer.begin() as connection:
+            connection.execute(sa.insert(placement_tables.projects).values(external_id=last))
+        unused_names.remove(self.context())
+        age(self.database, _marks, "since", 25)
         age(self.database, _nodes, "locked_at", 25)
+
+    def remove_rows(self):
+        unused_names.remove(self.context())
         nodes.remove_unused(self.context())
-        claim(self.cloud, 9)
-        self.assertNotEqual(before, self.project_id())
-        self.assertRaises(errors.QuotaExceeded, claim, other, 2)
-        claim(other, 1)
 
     def project_id(self):
         with self.database.autocommit.connect() as connection:

@@ -21,6 +21,7 @@ class Receiver(fixtures.Fixture):
     :ivar status: what it answers.
     :ivar events: the reports that it took, in order: (webhook-id, document).
     :ivar refused: how many reports it answered with another status than 204.
+    :ivar may_end: until this is set, it sends something all the time, but no whole answer.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,8 @@ class Receiver(fixtures.Fixture):
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.refused = 0
         self.port = 0
+        self.may_end = threading.Event()
+        self.may_end.set()
 
     def _setUp(self) -> None:
         self.start()
@@ -45,6 +48,9 @@ class Receiver(fixtures.Fixture):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.take(dict(self.headers), body)
+                while not receiver.may_end.wait(0.02):
+                    self.send_response_only(100)
+                    self.end_headers()
                 self.send_response(receiver.status)
                 self.send_header("Location", "http://127.0.0.1:9/elsewhere")
                 self.send_header("Content-Length", "0")
@@ -60,6 +66,7 @@ class Receiver(fixtures.Fixture):
 
     def stop(self) -> None:
         """Die."""
+        self.may_end.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

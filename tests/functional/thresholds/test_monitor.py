@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import threading
+import time
+
 import fixtures
 import sqlalchemy as sa
 
-from placement_core import db, services
+from placement_core import db, errors, services
 from placement_core.catalog import domains, projects, regions, services as catalog_services
 from placement_core.changes import kinds, tables as change_tables
 from placement_core.db import clock
@@ -15,12 +19,15 @@ from placement_core.http.leases_api import representations
 from placement_core.limits import limits, registered, users
 from placement_core.placement import allocations
 from placement_core.placement.records import ANY_GENERATION, AllocationWrite
+from placement_core.reservations.manager import loop
 from placement_core.testing import factories
 from placement_core.thresholds import monitor, tables as threshold_tables, webhooks
 from placement_core.thresholds.levels import Subject
 from tests import base, databases
 from tests.functional.thresholds import receivers
 from tests.http.base import configuration
+
+_PATIENCE_SECONDS = 60
 
 
 class ThresholdTestCase(base.DatabaseTestCase):
@@ -51,11 +58,15 @@ class ThresholdTestCase(base.DatabaseTestCase):
         parts = services.build(configuration(
             self.database.url.render_as_string(hide_password=False), {
                 ("thresholds", "enabled"): True,
-                ("thresholds", "webhook"): [self.receiver.url],
+                ("thresholds", "webhook"): self.urls(),
                 ("thresholds", "webhook_secret"): receivers.SECRET,
                 ("quota", "count_usage_from_placement"): True, **self.options}))
         self.addCleanup(parts.database.dispose)
         return parts
+
+    def urls(self):
+        """Return the webhooks."""
+        return [self.receiver.url]
 
     def use(self, amount, project=None):
         allocations.replace(self.ctx, [AllocationWrite(
@@ -69,7 +80,10 @@ class ThresholdTestCase(base.DatabaseTestCase):
     def reports(self):
         """Return what is delivered since the last call."""
         before = len(self.receiver.events)
-        webhooks.deliver(self.parts.context(), self.parts.thresholds.targets)
+        for target in self.parts.thresholds.targets:
+            sender = webhooks.Sender(target)
+            while sender.deliver(self.parts.context()):
+                pass
         return [event for _, event in self.receiver.events[before:]]
 
     def crossings(self):
@@ -170,22 +184,56 @@ class TestLimits(ThresholdTestCase):
         self.assertEqual([1, 0, 0], [self.check(parts) for parts in reversed(managers)])
         self.assertEqual([(0, 100), (100, 0)], self.crossings())
 
-    def test_one_that_is_slow_does_not_bring_back_what_is_over(self):
+    def be_overtaken(self, *amounts):
+        """Let a manager be slow: others see these amounts used, after it has measured."""
         slow = self.build()
         measure = slow.overviews.measure_limits
 
-        def measure_slowly(ctx):
-            measured = measure(ctx)
-            self.use(1)
-            self.assertEqual(1, self.check())
+        def measure_slowly(*arguments):
+            measured = measure(*arguments)
+            for amount in amounts:
+                self.use(amount)
+                self.assertEqual(1, self.check())
             return measured
 
-        self.use(20)
-        self.check()
         slow.overviews.measure_limits = measure_slowly
         self.assertEqual(0, self.check(slow))
+
+    def test_one_that_is_slow_does_not_bring_back_what_is_over(self):
+        self.use(20)
+        self.check()
+        self.be_overtaken(1)
         self.assertEqual([], monitor.list_(self.ctx))
         self.assertEqual([(0, 100), (100, 0)], self.crossings())
+
+    def test_one_that_is_slow_and_has_read_no_row(self):
+        self.use(20)
+        self.be_overtaken(20, 1)
+        self.assertEqual([], monitor.list_(self.ctx))
+        self.assertEqual([(0, 100), (100, 0)], self.crossings())
+        self.use(20)
+        self.assertEqual(1, self.check())
+
+    def test_one_that_is_slow_and_has_read_the_same_level(self):
+        self.use(16)
+        self.check()
+        self.use(20)
+        self.be_overtaken(19, 16)
+        [reached] = monitor.list_(self.ctx)
+        self.assertEqual(80, reached.level)
+        self.assertEqual([(0, 80), (80, 95), (95, 80)], self.crossings())
+
+    def test_a_project_that_the_catalog_does_not_have(self):
+        """The default is its limit, also when it uses nothing any more."""
+        registered.create_many(self.ctx, self.parts.catalog, [
+            {"service_id": self.service, "resource_name": "servers", "default_limit": 1}])
+        for amount in (1, 0):
+            self.use(amount, "stranger")
+            self.check()
+        self.assertEqual([("stranger", 100, 1, 1), ("stranger", 0, 1, 0)], [
+            tuple(each["data"][name] for name in ("node_id", "level", "limit", "used"))
+            for each in self.reports()])
+        self.assertEqual(0, self.check())
 
     def test_a_limit_that_is_no_more(self):
         self.use(20)
@@ -313,6 +361,69 @@ class TestCapacity(ThresholdTestCase):
             for data in reports:
                 self.assertEqual(({"VCPU": 4}, 10), (data["resources"], data["fewest"]))
 
+    def test_limits_that_are_not_known(self):
+        """They keep nobody from looking at capacity."""
+        catalog_services.create(self.ctx, service_type="compute")
+        self.use(61, "nobody")
+        self.assertRaises(errors.Unavailable, self.check)
+        self.assertEqual(
+            {"VCPU:4", "CUSTOM_GPU:1"},
+            {reached.measurement.subject.resource_name for reached in monitor.list_(self.ctx)})
+
+
+@databases.on_each_database
+class TestManagersWithOtherOptions(ThresholdTestCase):
+    """While options differ, they do not report the same thing back and forth."""
+
+    options = {("thresholds", "fewest_shapes"): 50, ("least_stranded", "shape"): ["VCPU:4"]}
+
+    def build_other(self, **changes):
+        self.options = {**self.options, **{
+            ("thresholds", name): value for name, value in changes.items()}}
+        return self.build()
+
+    def let_an_hour_pass(self):
+        reached = threshold_tables.reached_thresholds
+        with self.database.autocommit.connect() as connection:
+            connection.execute(sa.update(reached).values(
+                reached_at=clock.in_seconds(sa.literal_column("-3600"))))
+
+    def list_levels(self):
+        return {(reached.measurement.subject.kind, reached.level)
+                for reached in monitor.list_(self.ctx)}
+
+    def test_percentages(self):
+        other = self.build_other(percentages=[90, 99])
+        self.use(19)
+        managers = [self.parts, other] * 2
+        self.assertEqual([2, 0, 0, 0], [self.check(parts) for parts in managers])
+        self.let_an_hour_pass()
+        self.assertEqual([0, 1, 1, 0], [self.check(parts) for parts in managers])
+        self.use(1)
+        self.assertEqual(1, self.check(other))
+        self.assertEqual({("capacity", 1)}, self.list_levels())
+
+    def test_capacity(self):
+        for changes in ({"fewest_shapes": 20}, {"fewest_shapes": 0}):
+            other = self.build_other(**changes)
+            self.check()
+            self.assertEqual([0] * 4, [self.check(parts) for parts in [other, self.parts] * 2])
+            self.let_an_hour_pass()
+            self.assertEqual(1, self.check(other))
+            self.assertEqual(set(), self.list_levels())
+
+    def test_before_they_are_switched_off(self):
+        """Managers without any threshold leave what is reached, and report that."""
+        self.use(20)
+        self.check()
+        self.reports()
+        last = self.build_other(percentages=[], fewest_shapes=0)
+        self.assertEqual(0, self.check(last))
+        self.let_an_hour_pass()
+        self.assertEqual(2, self.check(last))
+        self.assertEqual([0, 0], [each["data"]["level"] for each in self.reports()])
+        self.assertEqual(set(), self.list_levels())
+
 
 class TestTasks(ThresholdTestCase):
 
@@ -320,8 +431,93 @@ class TestTasks(ThresholdTestCase):
         tasks = {task.name: task for task in self.parts.manager(representations.LEASE)._tasks}
         self.use(20)
         tasks["look at thresholds"].do(self.parts.context())
-        tasks["reports to webhooks"].do(self.parts.context())
+        tasks["reports to webhook 1"].do(self.parts.context())
         self.assertEqual(1, len(self.receiver.events))
+
+
+class TestManager(ThresholdTestCase):
+    """Receivers do not delay each other, nor the end of the manager."""
+
+    def setUp(self):
+        super().setUp()
+        self.manager = self.parts.manager(representations.LEASE)
+        self.manager._tasks = [task for task in self.manager._tasks if "webhook" in task.name]
+        self.thread = threading.Thread(target=self.manager.run, daemon=True)
+        self.addCleanup(self.manager.stop)
+
+    def urls(self):
+        self.other = self.useFixture(receivers.Receiver())
+        return [self.receiver.url, self.other.url]
+
+    def put(self, number, *event_ids):
+        """Insert reports to the webhook with this number."""
+        for event_id in event_ids:
+            with db.write(self.ctx) as session:
+                webhooks.put(
+                    session, [self.parts.thresholds.targets[number]], event_id, "{}")
+
+    def test_one_that_is_slow(self):
+        """Others get what comes meanwhile, and a manager that stops sends no further report."""
+        begun, may_go_on, came = threading.Event(), threading.Event(), threading.Event()
+        take, take_other = self.receiver.take, self.other.take
+
+        def hang(headers, body):
+            begun.set()
+            assert may_go_on.wait(_PATIENCE_SECONDS)
+            take(headers, body)
+
+        def take_and_tell(headers, body):
+            take_other(headers, body)
+            came.set()
+
+        self.receiver.take, self.other.take = hang, take_and_tell
+        self.addCleanup(may_go_on.set)
+        self.put(0, "one", "two", "three")
+        self.thread.start()
+        self.assertTrue(begun.wait(_PATIENCE_SECONDS))
+        self.put(1, "four")
+        self.assertTrue(came.wait(_PATIENCE_SECONDS))
+        self.manager.stop()
+        self.assertTrue(self.manager._stopped.wait(_PATIENCE_SECONDS))
+        may_go_on.set()
+        self.thread.join(_PATIENCE_SECONDS)
+        self.assertFalse(self.thread.is_alive())
+        self.assertEqual(["one"], [event_id for event_id, _ in self.receiver.events])
+        self.assertEqual(2, webhooks.count_undelivered(self.ctx).waiting)
+
+    def test_one_that_hangs_when_the_manager_stops(self):
+        """Its thread does not keep the process."""
+        self.useFixture(fixtures.MonkeyPatch(f"{loop.__name__}._STOP_SECONDS", 0.1))
+        begun, may_go_on = threading.Event(), threading.Event()
+
+        def hang(_headers, _body):
+            begun.set()
+            may_go_on.wait(_PATIENCE_SECONDS)
+
+        self.receiver.take = hang
+        self.addCleanup(may_go_on.set)
+        self.put(0, "one")
+        self.thread.start()
+        self.assertTrue(begun.wait(_PATIENCE_SECONDS))
+        self.manager.stop()
+        self.thread.join(_PATIENCE_SECONDS)
+        self.assertFalse(self.thread.is_alive())
+        threads = [each for each in threading.enumerate() if "webhook" in each.name]
+        self.assertTrue(threads and all(each.daemon for each in threads), threads)
+
+    def test_many_that_wait(self):
+        """They are sent without pauses between them."""
+        self.manager._tasks = [
+            dataclasses.replace(task, seconds=3600) for task in self.manager._tasks]
+        self.put(0, *(f"event-{number}" for number in range(20)))
+        until = time.monotonic() + _PATIENCE_SECONDS
+        self.thread.start()
+        while webhooks.count_undelivered(self.context()).waiting:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.02)
+        self.manager.stop()
+        self.thread.join(_PATIENCE_SECONDS)
+        self.assertEqual(20, len(self.receiver.events))
 
 
 class TestOff(base.DatabaseTestCase):

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from placement_core import conf, db, errors
 from placement_core.thresholds import tables, webhooks
-from placement_core.thresholds.webhooks import Target
+from placement_core.thresholds.webhooks import Sender, Target
 from tests import base, databases
 from tests.functional.thresholds import receivers
 from tests.http.base import configuration
@@ -32,13 +32,37 @@ class TestDeliveries(base.DatabaseTestCase):
                 webhooks.put(session, targets or self.targets, event_id, '{"a": "ä"}')
 
     def deliver(self, targets=None):
-        return webhooks.deliver(self.context(), targets or self.targets)
+        """Send what is due, as a manager does; return how many reports were taken."""
+        return sum(self.drain(Sender(target)) for target in targets or self.targets)
+
+    def drain(self, sender):
+        count = 0
+        while sender.deliver(self.context()):
+            count += 1
+        return count
+
+    def discard_late(self, targets=()):
+        return webhooks.discard_late(self.context(), targets=targets)
 
     def hurry(self):
         """Let what waits be due."""
         with self.database.autocommit.connect() as connection:
             connection.execute(sa.text(
                 "UPDATE webhook_deliveries SET next_at = '2020-01-01 00:00:00.000000'"))
+
+    def expire(self):
+        """Let the time be over for which managers own what they have dequeued."""
+        with self.database.autocommit.connect() as connection:
+            connection.execute(sa.text(
+                "UPDATE webhook_deliveries SET deadline_at = '2020-01-01 00:00:00.000000'"))
+
+    def give_up(self, event_id):
+        """Let the days be over for which a report is sent again."""
+        with self.database.autocommit.connect() as connection:
+            connection.execute(
+                sa.text("UPDATE webhook_deliveries SET give_up_at = "
+                        "'2020-01-01 00:00:00.000000' WHERE event_id = :event_id"),
+                {"event_id": event_id})
 
     def count(self):
         with self.database.autocommit.connect() as connection:
@@ -93,25 +117,24 @@ class TestDeliveries(base.DatabaseTestCase):
         self.assertEqual(2, self.deliver(targets))
         self.assertEqual(["one", "two"], [event_id for event_id, _ in other.events])
 
-    def test_one_that_hangs_does_not_delay_others(self):
-        """It answers when the other one has got all reports."""
-        other, all_came = self.useFixture(receivers.Receiver()), threading.Event()
-        take, take_other = self.receiver.take, other.take
-
-        def hang(headers, body):
-            assert all_came.wait(10)
-            take(headers, body)
-
-        def count(headers, body):
-            take_other(headers, body)
-            if len(other.events) == 2:
-                all_came.set()
-
-        self.receiver.take, other.take = hang, count
-        targets = [*self.targets, Target(other.url, receivers.SECRET.encode())]
-        self.put("one", "two", targets=targets)
-        self.assertEqual(4, self.deliver(targets))
-        self.assertEqual(["one", "two"], self.taken())
+    def test_one_that_never_comes_to_the_end_of_its_answer(self):
+        """The request is given up, and no other one is made beside it."""
+        sender = Sender(self.targets[0])
+        self.put("one")
+        self.receiver.may_end.clear()
+        with fixtures.MonkeyPatch(f"{webhooks.__name__}._REQUEST_SECONDS", 0.2):
+            self.assertFalse(sender.deliver(self.context()))
+        self.assertIn("no answer", self.logger.output)
+        self.assertEqual(webhooks.UndeliveredReports(1, 1), webhooks.count_undelivered(self.ctx))
+        self.hurry()
+        self.assertFalse(sender.deliver(self.context()))
+        self.assertEqual(
+            (["one"], 1), (self.taken(), self.logger.output.count("is sent again")))
+        self.receiver.may_end.set()
+        sender._request.join()
+        self.hurry()
+        self.assertEqual(1, self.drain(sender))
+        self.assertEqual((["one", "one"], 0), (self.taken(), self.count()))
 
     def test_managers_beside_each_other_send_each_once(self):
         self.put(*(f"event-{number}" for number in range(12)))
@@ -125,29 +148,83 @@ class TestDeliveries(base.DatabaseTestCase):
 
     def test_what_a_manager_that_died_has_dequeued_is_sent_by_another_one(self):
         self.put("one")
-        [row] = webhooks._read_due(self.ctx)
+        row = webhooks._read_due(self.ctx, self.targets[0].digest)
         self.assertTrue(webhooks._dequeue(self.ctx, row))
         self.assertFalse(webhooks._dequeue(self.ctx, row))
         self.assertEqual(0, self.deliver())
-        with self.database.autocommit.connect() as connection:
-            connection.execute(sa.text(
-                "UPDATE webhook_deliveries SET deadline_at = '2020-01-01 00:00:00.000000'"))
+        self.expire()
         self.assertEqual(1, self.deliver())
+
+    def test_a_manager_that_was_paused_leaves_the_next_report_alone(self):
+        """SQLite gives the id of a report that was delivered to the next one."""
+        take = self.receiver.take
+
+        def pause(headers, body):
+            """Let other managers deliver this report, and fail with the next one."""
+            self.receiver.take = take
+            self.expire()
+            self.assertEqual(1, self.deliver())
+            self.put("two")
+            self.receiver.status = 500
+            self.assertEqual(0, self.deliver())
+            self.receiver.status = 204
+            take(headers, body)
+
+        self.receiver.take = pause
+        self.put("one")
+        self.deliver()
+        self.assertEqual(1, self.count())
+        self.hurry()
+        self.deliver()
+        self.assertEqual(["one", "one", "two"], self.taken())
 
     def test_what_nobody_took_for_days_is_discarded(self):
         self.put("one", "two")
-        with self.database.autocommit.connect() as connection:
-            connection.execute(
-                sa.text("UPDATE webhook_deliveries SET give_up_at = "
-                        "'2020-01-01 00:00:00.000000' WHERE event_id = 'one'"))
+        self.give_up("one")
+        self.assertEqual(0, self.deliver())
+        self.assertFalse(self.discard_late(self.targets))
         self.assertEqual(1, self.deliver())
         self.assertEqual((["two"], 0), (self.taken(), self.count()))
-        self.assertIn("report one is discarded", self.logger.output)
+        self.assertIn("report one is discarded: 127.0.0.1 did not take it", self.logger.output)
+
+    def test_many_that_nobody_took_for_days(self):
+        self.useFixture(fixtures.MonkeyPatch(f"{webhooks.__name__}._DISCARD_BATCH", 2))
+        self.put("one", "two", "three")
+        for event_id in ("one", "two", "three"):
+            self.give_up(event_id)
+        self.assertTrue(self.discard_late())
+        self.assertFalse(self.discard_late())
+        self.assertEqual(0, self.count())
+
+    def test_what_is_being_sent_is_not_discarded(self):
+        self.put("one")
+        self.assertTrue(webhooks._dequeue(
+            self.ctx, webhooks._read_due(self.ctx, self.targets[0].digest)))
+        self.give_up("one")
+        self.discard_late()
+        self.assertEqual(1, self.count())
+
+    def test_a_webhook_that_this_manager_does_not_have(self):
+        """Another one may have it already: this one was not restarted since."""
+        other = self.useFixture(receivers.Receiver())
+        self.put("one")
+        self.put("two", targets=[Target(other.url, receivers.SECRET.encode())])
+        self.assertEqual(1, self.deliver([Target(other.url, receivers.SECRET.encode())]))
+        self.discard_late()
+        self.assertEqual(1, self.deliver())
+        self.assertEqual(["one"], self.taken())
 
     def test_a_webhook_that_is_not_configured_any_more(self):
-        self.put("one")
-        self.assertEqual(0, webhooks.deliver(self.ctx, []))
+        """After days nobody has it."""
+        self.put("one", "two")
+        self.give_up("one")
+        self.discard_late()
+        self.assertEqual(([], 1), (self.taken(), self.count()))
+        self.give_up("two")
+        self.discard_late()
         self.assertEqual(([], 0), (self.taken(), self.count()))
+        self.assertIn("report one is discarded: nobody took it for days, and this manager",
+                      self.logger.output)
 
     def test_the_database_has_no_url(self):
         self.put("one")
@@ -155,6 +232,31 @@ class TestDeliveries(base.DatabaseTestCase):
             [row] = connection.execute(sa.select(_rows))
         self.assertNotIn("sesame", repr(row))
         self.assertNotIn("127.0.0.1", repr(row))
+
+
+class TestWork(base.DatabaseTestCase):
+    """What the first report costs does not depend on how many wait behind it."""
+
+    def test_many_that_wait(self):
+        target = Target("https://a", b"secret")
+        with db.write(self.ctx) as session:
+            webhooks.put(session, [target], "one", "{}")
+        before = self.count_steps(target)
+        with db.write(self.ctx) as session:
+            for number in range(500):
+                webhooks.put(session, [target], f"event-{number}", "{}")
+        self.assertLess(self.count_steps(target), 2 * before)
+
+    def count_steps(self, target):
+        """Return how many instructions of SQLite's virtual machine the query executes."""
+        steps = []
+        with self.database.autocommit.connect() as connection:
+            driver = connection.connection.dbapi_connection
+            driver.set_progress_handler(lambda: steps.append(1), 1)
+            row = connection.execute(webhooks._DUE, {"digest": target.digest}).one()
+            driver.set_progress_handler(None, 0)
+        self.assertEqual("one", row.event_id)
+        return len(steps)
 
 
 class TestTargets(base.TestCase):

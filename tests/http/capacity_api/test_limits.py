@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from urllib import parse
 
 import webob
 
+from placement_core.context import Context
 from placement_core.http.capacity_api.views import user_limits
+from placement_core.plugin_api.catalog import Node
+from placement_core.plugin_api.limits import EffectiveLimits
 from tests import databases
 from tests.http.limits_api.cases import NOBODY, LimitsTestCase
 
@@ -217,10 +222,31 @@ class TestEffective(CapacityTestCase):
         self.assertEqual({self.top: [self.top, self.middle]}, found["subtrees"])
         self.assertEqual({}, self.effective(project_id=self.side)["subtrees"])
 
+    def test_limits_that_are_set_for_what_is_not_registered(self) -> None:
+        """Limit drivers of others may have them; clients need what counts against them, too."""
+        self.patch(self.services.limits, "effective", lambda *_, **__: EffectiveLimits(
+            {}, {self.top: {"gpus": 5}}))
+        answer = self.effective(project_id=self.middle)
+        self.assertEqual({self.top: {"gpus": 5}}, answer["limits"])
+        self.assertEqual({self.top: [self.top, self.middle]}, answer["subtrees"])
+
     def test_without_a_region(self) -> None:
         found = self.capacity(
             "GET", f"/effective?service_id={self.service}&project_id={self.top}").json
         self.assertEqual({"disk": 3}, found["defaults"])
+
+    def test_a_region_called_none_is_not_no_region(self) -> None:
+        """Nor is a project; some clients send None for what they leave out."""
+        for name, without in (
+                ("region_id", {"disk": 3}), ("project_id", {"cores": 10, "ram": -1})):
+            query = {"service_id": self.service, "region_id": "RegionOne", "project_id": self.top}
+            del query[name]
+            called_none, left_out = (
+                self.capacity("GET", f"/effective?{parse.urlencode(fields)}", status=200)
+                for fields in ({**query, name: None}, query))
+            self.assertNotEqual(called_none.headers["ETag"], left_out.headers["ETag"])
+            self.assertNotEqual(called_none.json, left_out.json)
+            self.assertEqual(without, left_out.json["defaults"])
 
     def test_without_a_project(self) -> None:
         found = self.effective()
@@ -240,6 +266,35 @@ class TestEffective(CapacityTestCase):
         # What changed, the lineage, the limits, the highest subtree.
         self.assertEqual(4, self.trips.of(self.effective, project_id=self.middle))
         self.assertEqual(1, self.trips.of(self.effective, project_id=self.middle))
+
+    def test_a_project_that_moves_meanwhile(self) -> None:
+        """It moves between the read of its lineage and that of the subtree."""
+        self.limit(self.top, 5)
+        self.limit(self.middle, 4)
+        read, tops = self.services.catalog.subtree, []
+
+        def move_and_read(ctx: Context, node_id: str) -> Sequence[Node]:
+            tops.append(node_id)
+            if len(tops) == 1:
+                self.v3("PATCH", f"/projects/{self.middle}", {
+                    "project": {"parent_id": self.side}}, status=200)
+            return read(ctx, node_id)
+
+        self.patch(self.services.catalog, "subtree", move_and_read)
+        found = self.effective(project_id=self.middle)
+        self.assertEqual([self.top, self.middle], tops)
+        self.assertEqual(
+            [self.domain, self.side, self.middle], [node["id"] for node in found["lineage"]])
+        self.assertEqual({self.middle: {"cores": 4}}, found["limits"])
+        self.assertEqual({self.middle: [self.middle]}, found["subtrees"])
+
+    def test_a_subtree_that_is_older_than_the_project(self) -> None:
+        """As a remote catalog may have it for a while: the project counts all the same."""
+        self.limit(self.top, 5)
+        self.patch(self.services.catalog, "subtree", lambda _ctx, id_: (Node(id_, self.domain),))
+        self.assertEqual({self.top: [self.top, self.middle]},
+                         self.effective(project_id=self.middle)["subtrees"])
+        self.assertEqual({self.top: [self.top]}, self.effective(project_id=self.top)["subtrees"])
 
     def test_bad_queries(self) -> None:
         for query in ("", "service_id=", "service_id=x&bogus=1", "service_id=x&region_id=",

@@ -47,11 +47,10 @@ class TestThresholds(HttpTestCase):
         self.assertEqual(2, parts.thresholds.check(ctx))
         document = self.get()
         self.assertEqual([], document["thresholds"])
-        # A project without allocations is not known here, so it has no limit any more.
         capacity, limit = sorted(document["left"], key=lambda each: each["kind"])
         self.assertEqual((1, {"VCPU": 4}, 6, 6), tuple(
             capacity[name] for name in ("level", "resources", "fewest", "fits")))
-        self.assertEqual((100, "web", "class:VCPU", None, None), tuple(
+        self.assertEqual((100, "web", "class:VCPU", 4, 0), tuple(
             limit[name] for name in ("level", "node_id", "resource_name", "limit", "used")))
         self.assertLess(limit["reached_at"], limit["left_at"])
 

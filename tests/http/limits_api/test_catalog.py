@@ -41,6 +41,11 @@ class TestCatalog(LimitsTestCase):
         self.make("regions", "region", id="below", parent_region_id="RegionOne")
         found = self.v3("GET", "/regions?parent_region_id=RegionOne").json["regions"]
         self.assertEqual(["below"], [each["id"] for each in found])
+        # keystoneclient sends it always; a region that is not enabled would be another thing.
+        self.assertNotIn("enabled", self.make("regions", "region", id="always", enabled=True))
+        for fields in ({"enabled": False}, {"enabled": "true"}, {"more": 1}):
+            self.refused(400, "", "POST", "/regions", {"region": {"id": "x", **fields}})
+        self.refused(400, "not blank", "POST", "/regions", {"region": {"id": " "}})
         self.refused(409, "Conflict", "POST", "/regions", {"region": {"id": "RegionOne"}})
         self.refused(400, "nowhere", "POST", "/regions",
                      {"region": {"parent_region_id": "nowhere"}})
@@ -100,6 +105,50 @@ class TestCatalog(LimitsTestCase):
             found = self.v3("GET", f"/domains?{query}", status=200).json["domains"]
             self.assertEqual(count, len(found), query)
         self.refused(409, "Conflict", "POST", "/domains", {"domain": {"name": "cloud"}})
+
+    def test_what_is_enabled(self) -> None:
+        """The words for yes and no are Keystone's."""
+        self.make("domains", "domain", name="off", enabled=False)
+        self.make("projects", "project", name="off", domain_id=self.domain, enabled=False)
+        on = {"domains": ["cloud"], "projects": ["middle", "side", "top"]}
+        for collection, names in on.items():
+            for words, expected in (
+                (("True", "true", "1", "YES", "on", ""), names),
+                (("False", "false", "0", "n", "OFF"), ["off"]),
+            ):
+                for word in words:
+                    self.assertEqual(expected, self.list_names(collection, f"enabled={word}"))
+            self.assertEqual([], self.list_names(collection, f"enabled=false&name={names[0]}"))
+            for word in ("perhaps", "false%0A"):
+                self.refused(400, "enabled", "GET", f"/{collection}?enabled={word}")
+
+    def test_a_domain_as_a_project(self) -> None:
+        """As in Keystone, where it is one."""
+        domain = self.v3("GET", f"/domains/{self.domain}", status=200).json["domain"]
+        expected = {
+            **domain, "domain_id": None, "parent_id": None, "is_domain": True,
+            "links": {"self": f"http://localhost/v3/projects/{self.domain}"}}
+        path = f"/projects/{self.domain}"
+        self.assertEqual({"project": expected}, self.v3("GET", path, status=200).json)
+        # The domain itself changes as one.
+        self.refused(404, "Could not find project", "PATCH", path, {"project": {"name": "x"}})
+        self.refused(404, "Could not find project", "DELETE", path)
+
+    def test_domains_as_projects(self) -> None:
+        other = self.make("domains", "domain", name="other", enabled=False)["id"]
+        for query, expected in (
+            ("is_domain=False", ["middle", "side", "top"]), ("is_domain=True", ["cloud", "other"]),
+            ("is_domain=1&name=other", ["other"]), ("is_domain=1&name=top", []),
+            ("is_domain=1&enabled=0", ["other"]), (f"is_domain=1&domain_id={self.domain}", []),
+            (f"is_domain=1&parent_id={self.domain}", []),
+            (f"is_domain=1&marker={max(self.domain, other)}", []),
+        ):
+            self.assertEqual(expected, self.list_names("projects", query))
+        self.refused(400, self.top, "GET", f"/projects?is_domain=1&marker={self.top}")
+
+    def list_names(self, collection: str, query: str) -> list[str]:
+        body = self.v3("GET", f"/{collection}?{query}", status=200).json
+        return sorted(record["name"] for record in body[collection])
 
     def test_projects(self) -> None:
         self.life(

@@ -145,8 +145,8 @@ class TestBroken(LimitsTestCase):
     def test_500_is_a_document_too(self) -> None:
         from unittest import mock
 
-        with mock.patch.object(
-                type(self.services.catalog), "services", side_effect=RuntimeError("secret")):
+        with mock.patch(
+                "placement_core.catalog.services.list_", side_effect=RuntimeError("secret")):
             response = self.v3("GET", "/services", status=500)
         self.assert_document(500, "unexpected", response)
         self.assertNotIn("secret", response.text)

@@ -47,6 +47,27 @@ class TestTokens(LimitsTestCase):
         self.assertEqual("cloud", self.log_in(
             identity, {"project": {"id": self.top}})[1]["project"]["domain"]["name"])
 
+    def test_a_name_in_two_domains(self) -> None:
+        far = self.make("domains", "domain", name="far")["id"]
+        far_top = self.make("projects", "project", name="top", domain_id=far)["id"]
+        identity = {"password": {"user": {"name": "bob"}}}
+        for domain, project in (
+            ({"name": "cloud"}, self.top), ({"name": "far"}, far_top),
+            ({"id": self.domain}, self.top), ({"id": far}, far_top),
+            ({"id": far, "name": "cloud"}, far_top),
+        ):
+            token, document = self.log_in(identity, {"project": {"name": "top", "domain": domain}})
+            self.assertEqual(f"bob:{project}", token)
+            self.assertEqual("far" if project == far_top else "cloud",
+                             document["project"]["domain"]["name"])
+        # Of a domain that the catalog does not have, or of none, it is any of them.
+        for scope in ({"name": "top"}, *({"name": "top", "domain": domain} for domain in (
+                {"name": "Default"}, {"id": "default"}, {"name": 5}, {}, "far"))):
+            token, _ = self.log_in(identity, {"project": scope})
+            self.assertIn(token, (f"bob:{self.top}", f"bob:{far_top}"))
+        token, _ = self.log_in(identity, {"project": {"name": "side", "domain": {"id": far}}})
+        self.assertEqual("bob:side", token)
+
     def test_nobody(self) -> None:
         for identity in ({}, {"methods": ["password"]}, {"password": {}},
                          {"password": {"user": {}}}, {"password": {"user": {"name": 5}}},

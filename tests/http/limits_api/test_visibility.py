@@ -84,12 +84,17 @@ class TestSees(ScopedTestCase):
             for collection, expected in (("projects", projects), ("domains", domains)):
                 found = self.v3("GET", f"/{collection}", who=who, status=200).json[collection]
                 self.assertEqual(expected, {each["name"] for each in found}, who)
+            # Domains as projects, by the same rule.
+            listed = self.v3("GET", "/projects?is_domain=1", who=who, status=200).json["projects"]
+            self.assertEqual(domains, {project["name"] for project in listed}, who)
         who = {"roles": "admin", "domain_id": self.other_domain}
         self.v3("GET", f"/projects/{self.side}", who=who, status=200)
         self.v3("GET", f"/domains/{self.domain}", who=who, status=200)
         who = {"roles": "member", "project_id": self.side}
         self.v3("GET", f"/projects/{self.side}", who=who, status=200)
-        self.refused(403, "identity:get_project", "GET", f"/projects/{self.top}", who=who)
+        self.v3("GET", f"/projects/{self.domain}", who=who, status=200)
+        for id_ in (self.top, self.other_domain):
+            self.refused(403, "identity:get_project", "GET", f"/projects/{id_}", who=who)
         self.refused(403, "identity:get_domain", "GET", f"/domains/{self.other_domain}", who=who)
 
 

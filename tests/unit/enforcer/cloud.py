@@ -30,12 +30,16 @@ ENDPOINT = {"id": "e" * 32, "service_id": COMPUTE["id"], "region_id": "here",
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """A request that came in."""
+    """A request that came in.
+
+    :ivar port: the client's, which tells connections apart.
+    """
 
     path: str
     query: dict[str, str]
     conditional: bool
     status: int
+    port: int
 
 
 def file(test: Any, **options: Any) -> str:
@@ -190,7 +194,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        cloud.asked.append(Asked(url.path, query, sent is not None, status))
+        cloud.asked.append(
+            Asked(url.path, query, sent is not None, status, self.client_address[1]))
         self.wfile.write(body)
 
     def log_message(self, *_args: Any) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import threading
 import typing
+from collections.abc import Callable
 from typing import Any
 
 from keystoneauth1 import exceptions
@@ -12,6 +16,7 @@ from oslo_limit import opts as oslo_opts
 
 from placement_core.enforcer import Connection, Enforcer, ProjectOverLimit, SessionInitError, opts
 from placement_core.enforcer.answers import CachedAnswer, CachedAnswers
+from placement_core.enforcer.connection import EFFECTIVE
 from placement_core.enforcer.endpoints import ServiceRegion
 from tests import base
 from tests.unit.enforcer.cloud import COMPUTE, ENDPOINT, Cloud
@@ -201,6 +206,64 @@ class TestThreads(ConnectionTestCase):
             for thread in threads:
                 thread.join()
         self.assertEqual([], wrong)
+
+
+class TestForks(ConnectionTestCase):
+    """Workers that are forked after the first enforcer was made."""
+
+    def fork(self, action: Callable[[], Any]) -> Callable[[], Any]:
+        """Start a process that waits for the others; return what lets it go on to its result."""
+        gate, opener = os.pipe()
+        result, answer = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                signal.alarm(20)
+                os.read(gate, 1)
+                os.write(answer, json.dumps(action()).encode())
+                os._exit(0)
+            finally:
+                os._exit(1)
+        os.close(gate)
+        os.close(answer)
+        self.addCleanup(os.close, opener)
+        self.addCleanup(os.close, result)
+
+        def go_on() -> Callable[[], Any]:
+            os.write(opener, b"!")
+            return wait
+
+        def wait() -> Any:
+            os.waitpid(child, 0)
+            return json.loads(os.read(result, 4096) or b"null")
+
+        return go_on
+
+    def test_each_has_a_connection_of_its_own(self) -> None:
+        """On a shared one, each may read the answer to the other."""
+        self.cloud.limits = {f"p{number}": {"cores": number} for number in range(3)}
+        connection = self.connection(timeout=10)
+
+        def read(number: int) -> Any:
+            query = {"service_id": COMPUTE["id"], "region_id": "here", "project_id": f"p{number}"}
+            return connection.read(EFFECTIVE, query, lambda document: document)["lineage"][0]["id"]
+
+        read(0)
+        self.cloud.asked.clear()
+        starts = [self.fork(lambda number=number: read(number)) for number in (1, 2)]
+        waits = [go_on() for go_on in starts]
+        self.assertEqual(["p1", "p2"], [wait() for wait in waits])
+        self.assertEqual("p0", read(0))
+        ports = {asked.query["project_id"]: asked.port for asked in self.cloud.asked}
+        self.assertEqual(3, len(set(ports.values())), ports)
+
+    def test_nothing_is_shared_that_a_thread_may_have_locked(self) -> None:
+        connection = self.connection()
+        lock = typing.cast(Any, connection)._answers._lock
+        with lock:
+            wait = self.fork(lambda: connection.read(
+                EFFECTIVE, {"service_id": COMPUTE["id"]}, lambda document: document["model"]))()
+            self.assertEqual("flat", wait())
 
 
 class TestCachedAnswers(base.TestCase):

@@ -26,7 +26,7 @@ class TestItems(base.TestCase):
         self.assertEqual("r" * 255, inputs.parse_key({**given, "region_id": "r" * 255}).region_id)
         for field, values in (
             ("service_id", ("", None, 5, "x" * 65, "\0", "\ud800")),
-            ("region_id", ("", 5, "x" * 256, "\0", "\ud800")),
+            ("region_id", ("", 5, "x" * 256, " \t", "\0", "\ud800")),
             ("resource_name", ("", None, 5, "x" * 256, " \t", "\0", "\ud800")),
         ):
             for value in values:

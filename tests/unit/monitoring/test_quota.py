@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from unittest import mock
 
+import fixtures
+
+from placement_core import metrics
 from placement_core.metrics import QuotaFill
 from placement_core.monitoring import quota
+from placement_core.plugin_api.counting import Count, MissingCell
 from placement_core.quota.overview import NO_LIMIT, Overview, ResourceColumn
 from tests import base
 
@@ -35,3 +41,24 @@ class TestFill(base.TestCase):
     def test_nothing_to_say(self) -> None:
         self.assertIsNone(self.measure(None, None))
         self.assertIsNone(self.measure([5, 5, 5, 5], [NO_LIMIT] * 4))
+
+
+class TestExport(base.TestCase):
+    def export(self, missing_cells: Sequence[MissingCell]) -> object:
+        """Return what the metrics are set to."""
+        fills = []
+        self.useFixture(fixtures.MonkeyPatch(f"{metrics.__name__}.set_quota", fills.append))
+        overview = Overview(
+            ["a", "b", "c", "d"], {}, {"VCPU": column([9, 0, 0, 0], [1, 10, 10, 10])},
+            Count({}, "cells", missing_cells=missing_cells))
+        quota.export(mock.sentinel.ctx, overviews=SimpleNamespace(make=lambda ctx: overview))
+        return fills
+
+    def test_all_is_counted(self) -> None:
+        self.assertEqual([{"VCPU": QuotaFill(0.9, {80: 1, 95: 0, 100: 0})}], self.export([]))
+
+    def test_cells_that_do_not_answer(self) -> None:
+        """The last numbers stay: those without the cells would be too low."""
+        log = self.useFixture(fixtures.FakeLogger())
+        self.assertEqual([], self.export([MissingCell("uuid", "cell1", "timeout")]))
+        self.assertIn("1 cells do not answer", log.output)

@@ -43,10 +43,11 @@ class Limits:
 class TestGaps(base.TestCase):
 
     def gaps(self, *names, service_type="compute", region_id=None, regions=("One",),
-             counted=("cores",), elsewhere=()):
+             counted=("cores",), elsewhere=(), counts_members=True):
         queries = types.SimpleNamespace(
             source=LimitSource(service_type, region_id), catalog=Catalog(regions),
             limits=Limits(names), is_countable=lambda name: name in counted,
+            counting=types.SimpleNamespace(counts_members=counts_members),
             decisions=types.SimpleNamespace(
                 resources=resources.parse(["cores=VCPU", "servers=instances"])))
         return coverage.find_gaps(None, queries, judged_elsewhere=elsewhere)
@@ -77,6 +78,12 @@ class TestGaps(base.TestCase):
         (gap,) = self.gaps(("s1", None, "flavors"))
         self.assertIn("held to: flavors. Say in [quota] resource_map", gap)
         self.assertEqual([], self.gaps(("s1", None, "flavors"), elsewhere={"flavors"}))
+
+    def test_members_of_server_groups(self):
+        members = "s1", None, "server_group_members"
+        self.assertEqual([], self.gaps(members))
+        (gap,) = self.gaps(members, counts_members=False)
+        self.assertIn("held to: server_group_members. The counting driver does not count", gap)
 
 
 class TestGapLog(base.TestCase):

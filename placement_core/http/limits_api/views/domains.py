@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from placement_core.catalog import domains
 from placement_core.http import pages
 from placement_core.http.errors import NotAllowed
@@ -12,13 +14,12 @@ from placement_core.plugin_api.catalog import Domain
 
 
 def list_(call: Call) -> Reply:
-    """Return the domains that the caller sees."""
-    records = call.services.catalog.domains(call.ctx, name=pages.get_last(call.query, "name"))
-    visible = visibility.list_visible(call, visibility.get_visibility_of_lists(call))
-    if visible is not None:
-        records = [domain for domain in records if domain.id in visible]
-    return Reply(body=representations.render_list(
-        call, "domains", records, representations.render_domain))
+    """Return the domains that the caller sees and that pass the filters of the query."""
+    catalog = call.services.catalog
+    records = catalog.domains(call.ctx, name=pages.get_last(call.query, "name"))
+    return catalogs.reply_list(
+        call, "domains", records, functools.partial(catalog.domain, call.ctx),
+        representations.render_domain)
 
 
 def show(call: Call) -> Reply:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 from placement_core import errors
 from placement_core.catalog import projects
 from placement_core.http import pages
 from placement_core.http.errors import NotAllowed
-from placement_core.http.limits_api import catalogs, policies, representations, visibility
+from placement_core.http.limits_api import (
+    catalogs,
+    policies,
+    queries,
+    representations,
+    visibility,
+)
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import cleanup, project_moves
-from placement_core.plugin_api.catalog import Project
+from placement_core.plugin_api.catalog import Domain, Project
 
 
 class NoDomain(errors.Invalid):
@@ -20,25 +29,31 @@ class NoDomain(errors.Invalid):
 
 
 def list_(call: Call) -> Reply:
-    """Return the projects that the caller sees and that pass the filters of the query."""
-    records = call.services.catalog.projects(
+    """Return the projects that the caller sees and that pass the filters of the query.
+
+    Domains are projects, too, and listed for those who ask for them.
+    """
+    catalog = call.services.catalog
+    if queries.parse_flag(call.query, "is_domain"):
+        return catalogs.reply_list(
+            call, "projects", _list_domains(call), functools.partial(catalog.domain, call.ctx),
+            representations.render_project)
+    records = catalog.projects(
         call.ctx, name=pages.get_last(call.query, "name"),
         domain_id=pages.get_last(call.query, "domain_id"),
         parent_id=pages.get_last(call.query, "parent_id"))
-    visible = visibility.list_visible(call, visibility.get_visibility_of_lists(call))
-    if visible is not None:
-        records = [project for project in records if project.id in visible]
-    return Reply(body=representations.render_list(
-        call, "projects", records, representations.render_project))
+    return catalogs.reply_list(
+        call, "projects", records, functools.partial(catalog.project, call.ctx),
+        representations.render_project)
 
 
 def show(call: Call) -> Reply:
-    """Return one project, if the caller may see it."""
+    """Return one project, or a domain as one, if the caller may see it."""
     id_ = call.path["id"]
-    project = catalogs.require_found("project", id_, call.services.catalog.project(call.ctx, id_))
+    node = _get_node(call, id_)
     if not visibility.can_see(call, visibility.get_visibility(call), id_):
         raise NotAllowed(policies.GET_PROJECT)
-    return _reply(call, project)
+    return _reply(call, node)
 
 
 def create(call: Call) -> Reply:
@@ -68,6 +83,21 @@ def delete(call: Call) -> Reply:
     return Reply(204)
 
 
+def _list_domains(call: Call) -> Sequence[Domain]:
+    """Return the domains that pass the filters of the query; nothing is above them."""
+    if "domain_id" in call.query or "parent_id" in call.query:
+        return ()
+    return call.services.catalog.domains(call.ctx, name=pages.get_last(call.query, "name"))
+
+
+def _get_node(call: Call, id_: str) -> Project | Domain:
+    catalog = call.services.catalog
+    project = catalog.project(call.ctx, id_)
+    if project is not None:
+        return project
+    return catalogs.require_found("project", id_, catalog.domain(call.ctx, id_))
+
+
 def _find_domain_id(call: Call, parent_id: str | None) -> str:
     """Return the domain of a new project that names none: its parent's, or the caller's."""
     caller = call.ctx.identity
@@ -80,6 +110,6 @@ def _find_domain_id(call: Call, parent_id: str | None) -> str:
     return domain_id
 
 
-def _reply(call: Call, project: Project, status: int = 200) -> Reply:
+def _reply(call: Call, project: Project | Domain, status: int = 200) -> Reply:
     return Reply(status, representations.render_item(
         call, "project", project, representations.render_project))

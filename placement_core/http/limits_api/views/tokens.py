@@ -101,8 +101,24 @@ def _find_project_id(call: Call, scope: object) -> str | None:
         return _require_printable(id_)
     if not isinstance(name, str) or not name:
         return None
-    projects = call.services.catalog.projects(call.ctx, name=name)
+    projects = call.services.catalog.projects(
+        call.ctx, name=name, domain_id=_find_domain_id(call, project.get("domain")))
     return projects[0].id if projects else _require_printable(name)
+
+
+def _find_domain_id(call: Call, domain: object) -> str | None:
+    """Return the domain in which a project is named; None: the catalog does not have it.
+
+    Then the project is looked for in all of them: clients name a domain out of habit.
+    """
+    if not isinstance(domain, dict):
+        return None
+    catalog, id_, name = call.services.catalog, domain.get("id"), domain.get("name")
+    if isinstance(id_, str) and id_:
+        return None if catalog.domain(call.ctx, id_) is None else id_
+    if not isinstance(name, str) or not name:
+        return None
+    return next((each.id for each in catalog.domains(call.ctx, name=name)), None)
 
 
 def _require_printable(id_: str) -> str:
