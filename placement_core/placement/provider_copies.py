@@ -290,7 +290,7 @@ class _Writer:
         if unknown:
             raise errors.UnknownTraits(unknown)
         return class_ids, trait_ids, unused_names.find_or_insert(
-            self._session, _aggregates.c.uuid, aggregates)
+            self._session.connection, _aggregates.c.uuid, aggregates)
 
     def _find(self, what: str, names: Collection[str]) -> dict[str, int]:
         if not names:
@@ -366,8 +366,6 @@ class _Writer:
                 "uuid": copy.uuid, "name": copy.name, "generation": copy.generation,
                 "revision": 0, "parent_provider_id": parent_id, "root_provider_id": root_id,
                 "created_at": copy.created_at})
-        self._refuse_pooled({self._roots[parent_id] for parent_id in map(
-            self._get_parent_id, copies) if parent_id is not None})
         inserts.insert_many(self._session, _providers, rows)
         inserted = self._read({copy.uuid for copy in copies})
         tops = []
@@ -416,7 +414,7 @@ class _Writer:
             self._roots.update(dict.fromkeys(below, root_id))
 
     def _refuse_pooled(self, roots: Collection[int]) -> None:
-        if roots and self._session.execute(_IS_POOLED, {"roots": sorted(roots)}).first():
+        if self._session.execute(_IS_POOLED, {"roots": sorted(roots)}).first():
             raise errors.ProviderReserved(
                 "Resource providers can be neither moved into trees that are kept for "
                 "reservations nor out of them.")

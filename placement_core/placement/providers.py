@@ -215,7 +215,7 @@ def delete(ctx: Context, uuid: str) -> None:
     :raises errors.ProviderNotFound: no such provider.
     :raises errors.ProviderHasChildren: others are below it.
     :raises errors.ProviderInUse: it has allocations.
-    :raises errors.ProviderReserved: it is the root of a pooled tree.
+    :raises errors.ProviderReserved: it is the root of a pooled tree, or protected in one.
     """
     with db.write(ctx) as session:
         row = lookups.get_provider(session, uuid, purpose="for delete")
@@ -278,6 +278,7 @@ def _put_below(
 def _require_not_kept(session: Session, uuid: str, roots: Collection[int]) -> None:
     """Refuse what would take providers into a pooled tree, or out of one.
 
+    :param roots: or a provider that may be protected in a pooled tree.
     :raises errors.ProviderReserved: one of the trees is pooled.
     """
     if session.execute(_KEPT, {"roots": sorted(roots)}).first():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import enum
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 #: The type under which clients see consumers without one.
 UNKNOWN_TYPE = "unknown"
@@ -140,8 +141,15 @@ class ProviderAllocations:
 #: {resource class: values})}
 NewInventories: TypeAlias = Mapping[str, tuple[int, Mapping[str, InventoryValues]]]
 
+
+class AnyGeneration(enum.Enum):
+    """The type of ``ANY_GENERATION``, which no number of a client equals."""
+
+    ANY = "any"
+
+
 #: As ``AllocationWrite.expected_generation``: whatever it is now (below 1.28).
-ANY_GENERATION = -1
+ANY_GENERATION: Final = AnyGeneration.ANY
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -160,4 +168,4 @@ class AllocationWrite:
     project_id: str
     user_id: str
     consumer_type: str | None = None
-    expected_generation: int | None = ANY_GENERATION
+    expected_generation: int | AnyGeneration | None = ANY_GENERATION

@@ -210,7 +210,8 @@ moves = sa.Table(
     **MYSQL_OPTIONS,
 )
 
-#: Trees of providers that are kept for those who are let in (``reserved_trees``).
+#: Trees of providers that are kept for those who are let in, and the providers in them that
+#: nobody may delete (``reserved_trees``).
 pooled_trees = sa.Table(
     "pooled_trees", metadata,
     sa.Column("root_provider_id", sa.Integer,

@@ -26,7 +26,7 @@ import sqlalchemy as sa
 from placement_core import db, metrics
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Session, TransactionConflict, clock, inserts, lists
+from placement_core.db import TransactionConflict, clock, inserts, lists
 from placement_core.db.metadata import utcnow
 from placement_core.placement import tables
 
@@ -101,7 +101,7 @@ def build_keep(table: sa.Table, name: sa.Column[str]) -> sa.Delete:
 
 
 def find_or_insert(
-    session: Session, name: sa.Column[Any], names: Collection[str]
+    connection: sa.Connection, name: sa.Column[Any], names: Collection[str]
 ) -> dict[str, int]:
     """Return the ids of rows, inserting those that are missing: {name: id}.
 
@@ -109,23 +109,23 @@ def find_or_insert(
 
     :param name: the column of the names, of one of the tables that this module is about.
     """
-    rows = _read_ids(session, name, names)
+    rows = _read_ids(connection, name, names)
     missing = sorted(set(names) - {row.name for row in rows if not row.stale})
     if missing:
         keep, now = build_keep(name.table, name), utcnow()
         for row in rows:
             if row.stale:
-                session.execute_write(keep, {"name": row.name})
-        inserts.insert_missing(session.connection, name.table, [
+                connection.execute(keep, {"name": row.name})
+        inserts.insert_missing(connection, name.table, [
             {name.key: each, "created_at": now} for each in missing])
-        rows = _read_ids(session, name, names)
+        rows = _read_ids(connection, name, names)
     return {row.name: row.id for row in rows}
 
 
 def _read_ids(
-    session: Session, name: sa.Column[Any], names: Collection[str]
+    connection: sa.Connection, name: sa.Column[Any], names: Collection[str]
 ) -> Sequence[sa.Row[Any]]:
-    return session.execute(
+    return connection.execute(
         sa.select(name.table.c.id, name.label("name"), is_stale(name.table).label("stale"))
         .where(lists.among_many(name, "names")), {"names": sorted(names)}).all()
 

@@ -93,6 +93,7 @@ def play(
             say(f"{kind}, run {number + 1} of {runs} ({time.monotonic() - began:.0f} s): "
                 f"{reports[-1]}")
             if reports[-1].wrong:
+                reports[-1].wrong += cloud.list_tracebacks()
                 if results is not None:
                     for path in cloud.folder.iterdir():
                         (results / f"{path.name}.log").write_text(cloud.read_log(path.name))

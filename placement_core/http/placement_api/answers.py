@@ -188,6 +188,6 @@ def make_error(*, required: Iterable[str] = (), **members: Schema) -> Schema:
 
 ERROR: Ladder[Schema] = Ladder({
     mv.BASE: make_error(),
-    # A defect of the service, and a version that is not offered, have no code.
+    # The refusal of a version that is not offered has no code.
     mv.ERROR_CODES: make_error(code=TEXT),
 })

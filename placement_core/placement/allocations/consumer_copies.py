@@ -27,7 +27,7 @@ from placement_core.placement.allocations import (
     refusals,
     usage_counters,
 )
-from placement_core.placement.allocations.owners import TABLES, Owners
+from placement_core.placement.allocations.owners import TABLES, Owners, normalize_owners
 
 _consumers, _allocations = tables.consumers, tables.allocations
 _projects, _users, _types = tables.projects, tables.users, tables.consumer_types
@@ -207,11 +207,12 @@ def _lock(session: Session, copies: Sequence[ConsumerCopy]) -> dict[str, int | N
 def _insert(session: Session, copies: Sequence[ConsumerCopy]) -> None:
     if not copies:
         return
-    ids = _find_owners(session, copies)
+    ids, dialect = _find_owners(session, copies), session.dialect
     try:
         inserts.insert_many(session, _consumers, [
-            {"uuid": copy.uuid, "project_id": ids["projects"][copy.project_id],
-             "user_id": ids["users"][copy.user_id],
+            {"uuid": copy.uuid,
+             "project_id": ids["projects"][texts.strip_padding(dialect, copy.project_id)],
+             "user_id": ids["users"][texts.strip_padding(dialect, copy.user_id)],
              "consumer_type_id": ids["types"].get(copy.consumer_type or ""),
              "generation": copy.generation, "created_at": copy.created_at}
             for copy in copies])
@@ -223,15 +224,18 @@ def _insert(session: Session, copies: Sequence[ConsumerCopy]) -> None:
 def _find_owners(
     session: Session, copies: Iterable[ConsumerCopy]
 ) -> dict[str, dict[str, int]]:
-    """Insert the missing rows of owners; return {kind of owner: {name: id}}."""
+    """Insert the missing rows of owners; return {kind of owner: {name without padding: id}}."""
     names: dict[str, set[str]] = {kind: set() for kind in TABLES}
     for copy in copies:
         names["projects"].add(copy.project_id)
         names["users"].add(copy.user_id)
         if copy.consumer_type is not None:
             names["types"].add(copy.consumer_type)
-    return {kind: unused_names.find_or_insert(session, TABLES[kind][1], names[kind])
-            for kind in TABLES}
+    return {
+        kind: {texts.strip_padding(session.dialect, name): id_
+               for name, id_ in unused_names.find_or_insert(
+                   session.connection, TABLES[kind][1], names[kind]).items()}
+        for kind in TABLES}
 
 
 def _write_locked(
@@ -245,10 +249,10 @@ def _write_locked(
     holders = [copy for copy in copies if copy.uuid in existed and copy.allocations]
     if holders:
         _find_owners(session, holders)
-    writes = [
+    writes = normalize_owners(ctx, [
         records.AllocationWrite(
             copy.uuid, copy.allocations, copy.project_id, copy.user_id, copy.consumer_type)
-        for copy in copies]
+        for copy in copies])
     rows = loaded.read(session, writes, existed=bool(existed))
     refusals.check_providers(writes, rows)
     refusals.check_classes(writes, rows)

@@ -122,7 +122,7 @@ def _raise_arrays() -> sa.Update:
     """Build the statement that increments the generations of any number of consumers.
 
     For PostgreSQL. It locks the rows in the order of their uuids, and returns the uuids of those
-    that exist and have the generation that is expected.
+    that exist and have the generation that is expected (``seen``; NULL: any).
     """
     expected = arrays.rows("given", {"of_uuid": _consumers.c.uuid.type, "seen": sa.Integer})
     return (
@@ -130,7 +130,7 @@ def _raise_arrays() -> sa.Update:
         .where(_consumers.c.uuid == expected.c.of_uuid,
                row_locks.locked_in_order(_consumers.c.uuid,
                                          lists.among(_consumers.c.uuid, "of_uuid")),
-               sa.or_(expected.c.seen == records.ANY_GENERATION,
+               sa.or_(expected.c.seen.is_(None),
                       expected.c.seen == _consumers.c.generation))
         .values(_RAISED)
         .returning(_consumers.c.uuid))
@@ -281,12 +281,12 @@ def _raise_generation(
 ) -> bool:
     """Lock the row of a consumer and increment its generation; return whether it exists."""
     uuid, seen = write.consumer_uuid, write.expected_generation
-    if seen == records.ANY_GENERATION:
+    if seen is records.ANY_GENERATION:
         return session.execute_write(_RAISE, {"of_uuid": uuid, "at": at}) == 1
     if seen is None:
         # With allocations, the statement of ``_insert_consumer`` shows whether it exists.
         return not write.allocations and _lock_unused(session, uuid, at)
-    if (0 <= seen <= locks.LARGEST_INTEGER
+    if (_can_match(seen)
             and session.execute_write(
                 _RAISE_SEEN, {"of_uuid": uuid, "seen": seen, "at": at}) == 1):
         return True
@@ -356,16 +356,24 @@ def _raise_together(
 
     :returns: their uuids.
     """
-    writes = [
-        write for write in writes if records.ANY_GENERATION <= (write.expected_generation or 0)
-        <= locks.LARGEST_INTEGER]
+    writes = [write for write in writes if _can_match(write.expected_generation)]
     if session.dialect != "postgresql" or len(writes) < 2:
         return set()
     raised = session.fetch_written(_RAISE_ARRAYS, {
         "at": at, "of_uuid": [write.consumer_uuid for write in writes],
-        # JSON Schema takes 2.0 for an integer.
-        "seen": [int(write.expected_generation or 0) for write in writes]})
+        "seen": [_make_parameter(write.expected_generation) for write in writes]})
     return {uuid for uuid, in raised}
+
+
+def _can_match(expected: int | records.AnyGeneration | None) -> bool:
+    """Say whether a row can have the generation that is expected."""
+    return (expected is records.ANY_GENERATION
+            or 0 <= (expected or 0) <= locks.LARGEST_INTEGER)
+
+
+def _make_parameter(expected: int | records.AnyGeneration | None) -> int | None:
+    # JSON Schema takes 2.0 for an integer.
+    return None if expected is records.ANY_GENERATION else int(expected or 0)
 
 
 def _insert_consumer(

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from placement_core.db import PreparedRead, Session, clock, lists
+from placement_core.db import PreparedRead, Session, clock, lists, texts
 from placement_core.placement import records, tables
 from placement_core.placement.allocations import consumers, moves
 from placement_core.placement.allocations.consumers import LockedConsumers
@@ -197,7 +197,7 @@ def lock_and_read(
             session, writes, existed=bool(locked.existed), more_providers=more_providers,
             more_classes=more_classes)
     rows = LoadedRows()
-    _sort_out(rows, labelled, writes)
+    _sort_out(rows, labelled, writes, session.dialect)
     return locked, rows
 
 
@@ -213,7 +213,8 @@ def read(
     for start in range(0, max(len(writes), 1), _BATCH):
         batch = writes[start:start + _BATCH]
         _sort_out(rows, _choose_read(existed).fetch_in(
-            session, _name_rows(batch, existed, more_providers, more_classes)), batch)
+            session, _name_rows(batch, existed, more_providers, more_classes)), batch,
+            session.dialect)
     return rows
 
 
@@ -259,7 +260,8 @@ def _name_rows(
 
 
 def _sort_out(
-    rows: LoadedRows, labelled: Iterable[Any], writes: Sequence[records.AllocationWrite]
+    rows: LoadedRows, labelled: Iterable[Any], writes: Sequence[records.AllocationWrite],
+    dialect: str,
 ) -> None:
     """Add the rows of the statement to the loaded rows.
 
@@ -272,7 +274,8 @@ def _sort_out(
              _USER: rows.users, _TYPE: rows.types}
     for what, text, *numbers in labelled:
         if what in names:
-            names[what][text] = numbers[0]
+            # Writes name owners in this spelling (``owners.normalize_owners``).
+            names[what][texts.strip_padding(dialect, text)] = numbers[0]
             if what == _PROVIDER and numbers[1]:
                 rows.reserved_roots[numbers[0]] = numbers[1]
         elif what == _OWNING:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -58,12 +59,22 @@ class Pair:
     user_id: int
     used: Amounts
 
+    @property
+    def is_evacuation(self) -> bool:
+        """Whether one consumer has both sets."""
+        return self.consumer_uuid == self.moved_from
+
 
 class PairChange(NamedTuple):
-    """A pair before and after a write; one of both is None if it is created or deleted."""
+    """A pair before and after a write; one of both is None if it is created or deleted.
+
+    :ivar uncovered: by class, what counted once and counts twice from then on, though the instance
+        holds no more than before: it moves again, or its evacuation ends with both hosts.
+    """
 
     before: Pair | None
     after: Pair | None
+    uncovered: Amounts = types.MappingProxyType({})
 
     @property
     def pair(self) -> Pair:
@@ -194,15 +205,16 @@ def plan_pairs(
     :param memory: the id of MEMORY_MB; None if the write does not name it.
     :returns: the changes, without pairs that do not change.
     """
+    taken = {*pairs, *(pair.moved_from for pair in pairs.values())}
+    begun = [pair for pair in find_new_pairs(written, memory) if pair.consumer_uuid not in taken]
+    moved_on = {pair.moved_from: pair.consumer_uuid for pair in begun}
     changed = []
     for pair in pairs.values():
         after = _update_pair(pair, written, others)
         if after != pair:
-            changed.append(PairChange(pair, after))
-    taken = {*pairs, *(pair.moved_from for pair in pairs.values())}
-    changed += [PairChange(None, pair) for pair in find_new_pairs(written, memory)
-                if pair.consumer_uuid not in taken]
-    return changed
+            changed.append(PairChange(pair, after, _find_uncovered(
+                pair, after, written, others, moved_on.get(pair.moved_from))))
+    return changed + [PairChange(None, pair) for pair in begun]
 
 
 def _update_pair(
@@ -212,7 +224,7 @@ def _update_pair(
         holding = written.get(uuid)
         if holding is not None and holding.after and holding.project_id != pair.project_id:
             return None
-    if pair.consumer_uuid == pair.moved_from:
+    if pair.is_evacuation:
         holding = written.get(pair.consumer_uuid)
         return pair if holding is None or holding.after == holding.before else None
     return recount(
@@ -220,9 +232,44 @@ def _update_pair(
         sum_by_class(_find_holding_after(pair.consumer_uuid, written, others)))
 
 
+def _find_uncovered(
+    pair: Pair, after: Pair | None, written: Mapping[str, ConsumerChange],
+    others: Mapping[str, Held], heir: str | None,
+) -> Amounts:
+    """Return what ``PairChange.uncovered`` is of a pair that changes.
+
+    It is what stays where it was, as far as that is more than what counted before. Where a resize
+    or migration just ends, its two consumers say exactly by how much usage changes: whatever it
+    grows is somebody's growth.
+
+    :param heir: the consumer that gets what ``moved_from`` held, because it moves again.
+    """
+    if not (pair.is_evacuation or heir):
+        return {}
+    excess: collections.Counter[int] = collections.Counter(pair.used)
+    excess.subtract(after.used if after else {})
+    for uuid in {pair.consumer_uuid, pair.moved_from}:
+        before = written[uuid].before if uuid in written else others.get(uuid, {})
+        holder = heir if heir and uuid == pair.moved_from else uuid
+        holding = written.get(holder)
+        held = others.get(holder, {}) if holding is None else holding.after
+        if holding and (holding.project_id, holding.user_id) != (pair.project_id, pair.user_id):
+            held = {}
+        excess.update(_count({
+            cell: staying for cell, amount in before.items()
+            if (staying := min(amount, held.get(cell, 0)))}))
+        excess.subtract(_count(before))
+    return {resource_class: excess[resource_class] for resource_class in pair.used
+            if excess[resource_class] > 0}
+
+
+def _count(held: Held) -> dict[int, int]:
+    return {**sum_by_class(held), tables.CONSUMERS_ID: 1} if held else {}
+
+
 def recount(pair: Pair, first: Amounts, second: Amounts) -> Pair | None:
     """Return a pair with its amounts computed again; None: it is no pair any more."""
-    if pair.consumer_uuid != pair.moved_from:
+    if not pair.is_evacuation:
         return dataclasses.replace(pair, used=_take_smaller(first, second)) if second else None
     twice = all(2 * used <= second.get(resource_class, 0)
                 for resource_class, used in pair.used.items() if used)
@@ -300,7 +347,7 @@ def write_pairs(session: Session, changes: Sequence[PairChange]) -> None:
         {"consumer_uuid": pair.consumer_uuid, "resource_class_id": resource_class,
          "moved_from": pair.moved_from, "project_id": pair.project_id,
          "user_id": pair.user_id, "used": used, "revision": 0}
-        for _, pair in changes if pair is not None
+        for _, pair, _ in changes if pair is not None
         for resource_class, used in sorted(pair.used.items())]
     if rows:
         inserts.insert_many(session, _moves, rows)

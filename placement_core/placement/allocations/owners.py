@@ -7,16 +7,15 @@ after a day (``unused_names``).
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core.context import Context
-from placement_core.db import TransactionConflict, inserts, lists, texts
-from placement_core.db.metadata import utcnow
+from placement_core.db import TransactionConflict, texts
 from placement_core.placement import errors, records, tables, unused_names
 
 #: {kind of owner: (its table, the column of its name)}.
@@ -44,9 +43,6 @@ def _build_insert(table: sa.Table, name: sa.Column[str]) -> sa.Insert:
 
 _INSERT = {kind: _build_insert(*TABLES[kind]) for kind in TABLES}
 _KEEP = {kind: unused_names.build_keep(*TABLES[kind]) for kind in TABLES}
-_PROJECT_IDS: sa.Select[Any] = sa.select(
-    tables.projects.c.external_id, tables.projects.c.id,
-).where(lists.among(tables.projects.c.external_id, "names"))
 
 
 class Owners:
@@ -125,16 +121,28 @@ class Owners:
                 known = self._project_ids = {}
                 missing = sorted(filter(texts.is_storable, names))
             with ctx.database.connection(ctx.database.autocommit) as connection:
-                now = utcnow()
-                inserts.insert_missing(connection, tables.projects, [
-                    {"external_id": name, "created_at": now} for name in missing])
-                ids = connection.execute(_PROJECT_IDS, {"names": missing}).all()
-                known.update((row.external_id, row.id) for row in ids)
+                # One that is left out would count as if it used nothing.
+                known.update(unused_names.find_or_insert(
+                    connection, tables.projects.c.external_id, missing))
         return {name: known[name] for name in names if name in known}
 
     def forget_projects(self) -> None:
         """Clear the cache of project ids: a row was removed, or the database replaced."""
         self._project_ids = {}
+
+
+def normalize_owners(
+    ctx: Context, writes: Sequence[records.AllocationWrite]
+) -> Sequence[records.AllocationWrite]:
+    """Return writes in which owners have one name that the database takes for equal.
+
+    Limits and gates compare names as they are spelled, and then mean the row that is found.
+    """
+    if ctx.database.dialect != "mysql":
+        return writes
+    return [dataclasses.replace(
+        write, project_id=texts.strip_padding("mysql", write.project_id),
+        user_id=texts.strip_padding("mysql", write.user_id)) for write in writes]
 
 
 def _insert_or_keep(connection: sa.Connection, kind: str, name: str) -> None:

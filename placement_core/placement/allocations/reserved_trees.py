@@ -4,6 +4,7 @@ This room does not know who is admitted. The gate whose check has ``judges_reser
 (``gates.Check``) decides, and asks which reserved trees a write claims more of. A tree is marked
 and unmarked with the rows of all its providers locked (``locks``), and a claim reads the mark
 while it has the provider's row locked. So of a mark and a concurrent claim, one sees the other.
+A marked provider cannot be deleted: the root of a reserved tree, and what is protected in it.
 Source: design §6.
 """
 
@@ -30,7 +31,8 @@ PASSES = "CUSTOM_RESERVATION_"
 _pooled, _providers = tables.pooled_trees, tables.resource_providers
 
 _MARK = sa.insert(_pooled)
-_UNMARK = sa.delete(_pooled).where(_pooled.c.root_provider_id == sa.bindparam("of_root"))
+_UNMARK = sa.delete(_pooled).where(
+    _pooled.c.root_provider_id.in_(sa.bindparam("ids", expanding=True)))
 _HELD = (
     sa.select(
         _providers.c.root_provider_id, _providers.c.id, tables.allocations.c.consumer_id,
@@ -72,21 +74,28 @@ class ReservedTree:
     entrants: Mapping[str, str]
 
 
-def mark(session: Session, root_id: int) -> None:
+def mark(session: Session, root_id: int, *protected: int) -> None:
     """Mark a tree as reserved, from the commit on.
 
     :param root_id: the root of a tree that is not marked, and all of whose rows are locked.
+    :param protected: providers below it that nobody may delete either.
     """
-    session.execute(_MARK, {"root_provider_id": root_id})
+    for id_ in (root_id, *protected):
+        protect(session, id_)
     session.record_change(kinds.PROVIDER, root_id)
 
 
-def unmark(session: Session, root_id: int) -> None:
-    """Remove the mark of a tree, if it has one.
+def protect(session: Session, provider_id: int) -> None:
+    """Have nobody delete a provider of a reserved tree, whose row is locked."""
+    session.execute(_MARK, {"root_provider_id": provider_id})
+
+
+def unmark(session: Session, root_id: int, *protected: int) -> None:
+    """Remove the mark of a tree, if it has one, and the protection of providers below it.
 
     :param root_id: the root of a tree all of whose rows are locked.
     """
-    session.execute(_UNMARK, {"of_root": root_id})
+    session.execute(_UNMARK, {"ids": [root_id, *protected]})
     session.record_change(kinds.PROVIDER, root_id)
 
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
+from placement_core.db import lists
 from placement_core.placement import (
     errors,
     inventories as inventory_records,
@@ -22,13 +23,13 @@ from placement_core.placement import (
 from placement_core.placement.allocations import refusals
 from placement_core.placement.allocations.gates import Check, Gate, WriteRequest
 from placement_core.placement.allocations.loaded import LoadedRows
-from placement_core.placement.allocations.owners import Owners
+from placement_core.placement.allocations.owners import Owners, normalize_owners
 from placement_core.placement.allocations.unit_of_work import carry_out, unit_of_work
 from placement_core.placement.records import AllocationWrite, InventoryValues, NewInventories
 
 _providers = tables.resource_providers
 _GENERATIONS = sa.select(_providers.c.uuid, _providers.c.generation).where(
-    _providers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+    lists.among_many(_providers.c.uuid, "uuids"))
 
 
 def reshape(
@@ -46,7 +47,7 @@ def reshape(
         errors.ReshapedProviderConflict, errors.InventoryInUse, and the errors of ``replace``:
         nothing was changed.
     """
-    carry_out(_reshape, ctx, WriteRequest(writes, {
+    carry_out(_reshape, ctx, WriteRequest(normalize_owners(ctx, writes), {
         uuid: (generation, _check_range(uuid, new_values))
         for uuid, (generation, new_values) in inventories.items()}), gates, owners or Owners())
 

@@ -23,7 +23,7 @@ from placement_core.placement.allocations.gates import (
     tell_applied,
 )
 from placement_core.placement.allocations.loaded import LoadedRows
-from placement_core.placement.allocations.owners import Owners
+from placement_core.placement.allocations.owners import Owners, normalize_owners
 from placement_core.placement.allocations.plan import WritePlan, plan_writes
 from placement_core.placement.allocations.refusals import explaining_refusals
 from placement_core.placement.records import AllocationWrite
@@ -58,7 +58,8 @@ def unit_of_work(
     checks = [gate.prepare(ctx, request) for gate in gates]
     with (explaining_refusals(ctx, request.writes, request.inventories), owners.forgetting(),
           db.write(ctx) as session):
-        writes = request.writes if request.choose is None else request.choose(session)
+        writes = (request.writes if request.choose is None
+                  else normalize_owners(ctx, request.choose(session)))
         yield UnitOfWork(ctx, session, writes, gates, checks)
 
 

@@ -74,30 +74,28 @@ def find_key(write: PlannedWrite) -> Hashable | None:
             frozenset(plan.counters.items()), frozenset(classes.items()))
 
 
-def find_judged_changes(plan: WritePlan) -> dict[OwnerClass, int]:
+def find_judged_changes(plan: WritePlan) -> collections.Counter[OwnerClass]:
     """Return the changes of the usage of users by which quota decides.
 
-    As ``find_changes``, but the end of a move increases nothing: the remaining half was counted
-    already.
+    As ``find_changes``, without what grows because an instance moves again.
     """
-    raw = _sum_by_user(plan)
-    if not plan.pairs:
-        return raw
-    return {key: min(change, raw.get(key, 0)) for key, change in find_changes(plan).items()}
+    changes = find_changes(plan)
+    for pair_change in plan.pairs:
+        pair = pair_change.pair
+        for resource_class, amount in pair_change.uncovered.items():
+            changes[pair.project_id, pair.user_id, resource_class] -= amount
+    return changes
 
 
 def grows_unjudged(plan: WritePlan) -> bool:
     """Say whether usage grows by which quota does not decide (``find_judged_changes``)."""
-    if not plan.pairs:
-        return False
-    judged = find_judged_changes(plan)
-    return any(change > max(judged[key], 0) for key, change in find_changes(plan).items())
+    return any(pair_change.uncovered for pair_change in plan.pairs)
 
 
 def find_changes(plan: WritePlan) -> collections.Counter[OwnerClass]:
     """Return the changes of the usage of users, where moved instances count once."""
     counted = _sum_by_user(plan)
-    for before, after in plan.pairs:
+    for before, after, _ in plan.pairs:
         for pair, sign in ((before, 1), (after, -1)):
             if pair is not None:
                 for resource_class, used in pair.used.items():

@@ -15,7 +15,7 @@ from placement_core.db import Session
 from placement_core.placement import errors
 from placement_core.placement.allocations import consumers, refusals
 from placement_core.placement.allocations.gates import Check, Gate, WriteRequest
-from placement_core.placement.allocations.owners import Owners
+from placement_core.placement.allocations.owners import Owners, normalize_owners
 from placement_core.placement.allocations.unit_of_work import carry_out, unit_of_work
 from placement_core.placement.allocations.write_queue import WriteQueue
 from placement_core.placement.records import AllocationWrite
@@ -43,7 +43,7 @@ def replace(
         nothing was changed.
     """
     attempt = _replace if queue is None else functools.partial(queue.run, _replace)
-    request = WriteRequest(writes, choose=choose)
+    request = WriteRequest(normalize_owners(ctx, writes), choose=choose)
     return carry_out(attempt, ctx, request, gates, owners or Owners())
 
 

@@ -73,9 +73,11 @@ class RankedTrees:
         for at, root in enumerate(self._roots.tolist()):
             members = np.array(self._snapshot.layout.tree(root))
             places = np.searchsorted(column.rows, members)
+            members = members[places < len(column.rows)]
             places = places[places < len(column.rows)]
-            present = np.isin(column.rows[places], members)
-            sums[at] = np.maximum(column.free[places[present]], 0).sum()
+            # Of a member that has nothing of the class, the place is that of the row behind it.
+            places = places[column.rows[places] == members]
+            sums[at] = np.maximum(column.free[places], 0).sum()
         return sums
 
 

@@ -52,6 +52,11 @@ class CapacityIndex:
         newest = self._follower.known
         return None if newest is None else newest.made_at
 
+    @property
+    def failing_since(self) -> float | None:
+        """Return since when it cannot be refreshed; see ``Follower``."""
+        return self._follower.failing_since
+
     def forget(self) -> None:
         """Drop everything; see ``Follower.forget``."""
         self._follower.forget()

@@ -27,7 +27,7 @@ class ProviderRow:
 
     :ivar traits: trait ids.
     :ivar aggregates: aggregate uuids, as they were given.
-    :ivar pooled: it is the root of a pooled tree (``reserved_trees``).
+    :ivar pooled: it is the root of a pooled tree, or protected in one (``reserved_trees``).
     """
 
     id: int

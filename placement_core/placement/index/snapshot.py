@@ -30,7 +30,7 @@ class ProviderEntry:
 
     :ivar traits: trait ids.
     :ivar aggregates: aggregate uuids.
-    :ivar pooled: it is the root of a pooled tree (``reserved_trees``).
+    :ivar pooled: it is the root of a pooled tree, or protected in one (``reserved_trees``).
     :ivar summary: of a root, the rendered summaries of its tree, filled on first use.
         ``answers`` renders them from the entries of the tree, so a root's entry is
         replaced when any of them is.
@@ -80,7 +80,7 @@ class CapacitySnapshot:
     :ivar columns: inventories by resource class id.
     :ivar traits: the rows that have a trait, by trait id.
     :ivar aggregates: the rows of the members, by aggregate uuid.
-    :ivar pooled: the roots of pooled trees.
+    :ivar pooled: the roots of pooled trees, and what is protected in them.
     """
 
     __slots__ = (

@@ -9,7 +9,12 @@ import sqlalchemy as sa
 from placement_core.context import Context
 from placement_core.placement import allocations, providers, tables
 from placement_core.placement.allocations.owners import Owners
-from placement_core.placement.records import ANY_GENERATION, AllocationWrite, Provider
+from placement_core.placement.records import (
+    ANY_GENERATION,
+    AllocationWrite,
+    AnyGeneration,
+    Provider,
+)
 from placement_core.placement.usage import audit, usages
 from placement_core.testing import factories
 from tests import base
@@ -30,7 +35,7 @@ class ClaimsTestCase(base.DatabaseTestCase):
     def write(
         self, held: Mapping[Provider | str, Mapping[str, int]], *, consumer: str | None = None,
         project: str = "project", user: str = "user", kind: str | None = "INSTANCE",
-        seen: int | None = ANY_GENERATION,
+        seen: int | AnyGeneration | None = ANY_GENERATION,
     ) -> AllocationWrite:
         return AllocationWrite(
             consumer or self.consumer,

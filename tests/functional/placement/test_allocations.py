@@ -4,7 +4,7 @@ from placement_core import db, errors as categories
 from placement_core.changes import vector
 from placement_core.placement import allocations, errors, inventories, providers, tables
 from placement_core.placement.allocations import usage_delta
-from placement_core.placement.records import InventoryValues
+from placement_core.placement.records import ANY_GENERATION, InventoryValues
 from placement_core.placement.usage import usages
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.testing import factories
@@ -89,7 +89,7 @@ class TestReplacing(claims.ClaimsTestCase):
         self.assertEqual(1, self.generation(self.consumer))
 
     def test_empty_for_an_unknown_consumer_leaves_nothing(self):
-        for seen in (None, -1):
+        for seen in (None, ANY_GENERATION):
             self.claim({}, seen=seen)
         self.assertEqual(0, self.count(tables.consumers))
         self.assertEqual(0, self.count(tables.projects))
@@ -104,6 +104,37 @@ class TestReplacing(claims.ClaimsTestCase):
         self.claim({host: {"VCPU": 1}}, kind="MIGRATION")
         self.assertEqual("MIGRATION",
                          allocations.list_for_consumer(self.ctx, self.consumer).consumer_type)
+
+    def test_owners_that_differ_in_trailing_blanks(self):
+        """MySQL takes them for equal, as in OpenStack Placement; elsewhere they are others."""
+        host = self.provider(VCPU=8)
+        other = factories.new_uuid()
+        for first, second in (("p", "p "), ("q ", "q"), (" ", "  "), ("r  ", "r ")):
+            for consumer, names in ((self.consumer, (first, second)), (other, (second, first))):
+                for name in names:
+                    self.claim({host: {"VCPU": 1}}, consumer=consumer, project=name, user=name)
+                    holder = allocations.list_for_consumer(self.ctx, consumer)
+                    owner = (name.rstrip() or " ") if self.kind == "mysql" else name
+                    self.assertEqual((owner, owner), (holder.project_id, holder.user_id))
+        # Both in one write, of consumers that exist and of new ones.
+        for consumers in ((self.consumer, other), (factories.new_uuid(), factories.new_uuid())):
+            allocations.replace(self.ctx, [
+                self.write({host: {"VCPU": 1}}, consumer=consumer, project=name, user=name)
+                for consumer, name in zip(consumers, ("r", "r "), strict=True)])
+        self.assertEqual({"VCPU": 4}, self.used(host))
+
+    def test_an_owner_that_is_stored_with_trailing_blanks(self):
+        """Of an adopted database: it is found by its name without them, too."""
+        if self.kind != "mysql":
+            self.skipTest("only MySQL takes such names for equal")
+        with self.database.writer.begin() as connection:
+            for table in (tables.projects, tables.users):
+                connection.execute(sa.insert(table).values(external_id="old "))
+        host = self.provider(VCPU=8)
+        for name in ("old", "old ", "else", "old"):
+            self.claim({host: {"VCPU": 1}}, project=name, user=name)
+        self.claim({host: {"VCPU": 1}}, consumer=factories.new_uuid(), project="old", user="old")
+        self.assertEqual({"VCPU": 2}, self.used(host))
 
     def test_an_inventory_may_share_its_classes_with_many_providers(self):
         hosts = [self.provider(VCPU=8, MEMORY_MB=64, DISK_GB=9) for _ in range(25)]

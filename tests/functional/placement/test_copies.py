@@ -171,6 +171,18 @@ class TestConsumerCopies(CopiesTestCase):
         self.assertEqual([changed, volume], consumer_copies.list_all(self.ctx))
         self.assert_audited()
 
+    def test_owners_with_trailing_blanks(self) -> None:
+        """MySQL takes them for equal to those without, whichever it has."""
+        for first, second, uuid in (("p ", "p", SERVER), ("q", "q ", VOLUME)):
+            for generation, project in enumerate((first, first, second, first), 1):
+                self.claim(consumer(uuid, {A: {"VCPU": 1}}, None, project, generation))
+                copy = consumer_copies.get(self.ctx, uuid)
+                assert copy is not None
+                self.assertEqual((generation, project.rstrip(" ")),
+                                 (copy.generation, copy.project_id.rstrip(" ")))
+            self.claim(consumer(factories.new_uuid(), {A: {"VCPU": 1}}, None, second))
+            self.assert_audited()
+
     def test_more_than_fits(self) -> None:
         self.claim(consumer(SERVER, {A: {"VCPU": 50}}))
         self.assertEqual(50, usages.for_provider(self.ctx, A).usages["VCPU"])

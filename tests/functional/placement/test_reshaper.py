@@ -1,3 +1,5 @@
+import uuid
+
 from placement_core.placement import errors, inventories, tables
 from placement_core.placement.allocations import reshaper
 from placement_core.placement.records import InventoryValues
@@ -49,6 +51,11 @@ class TestReshape(claims.ClaimsTestCase):
         self.assertEqual((before[0] + 3, before[1] + 3),
                          (self.generation(self.host), self.generation(self.child)))
         self.assertEqual({2}, {self.generation(consumer) for consumer in self.consumers})
+
+    def test_very_many_providers(self):
+        """More than a statement of PostgreSQL can have parameters."""
+        self.assertRaises(errors.ReshapedProviderNotFound, reshaper.reshape, self.ctx, {
+            str(uuid.UUID(int=number)): (0, {}) for number in range(66_000)}, [])
 
     def test_generations_of_providers(self):
         before = self.generation(self.host), self.generation(self.child)

@@ -1,6 +1,7 @@
 """Projects, users, types and aggregates to which nothing refers: marked, later removed."""
 
 import datetime
+import itertools
 import random
 import threading
 
@@ -259,6 +260,23 @@ class TestWriters(NamesTestCase):
         with races.Paused(remove) as paused:
             consumer = paused.against(self.database, lambda: self.use("gone", owners=Owners()))
         self.assertEqual("gone", self.project_of(consumer))
+
+    def test_a_removal_while_ids_of_projects_are_looked_up(self):
+        """Before whichever statement it happens, none is missing, and each is that of a row."""
+        for number in itertools.count(1):
+            self.use_once("gone", f"last-{number}")
+            self.remove()
+            self.age(25)
+            with races.Interruption(self.database.autocommit, number, self.remove) as removal:
+                names = {"gone", f"new-{number}"}
+                ids = Owners().project_ids(self.context(), names)
+            with self.database.autocommit.connect() as connection:
+                rows = {row.external_id: row.id
+                        for row in connection.execute(sa.select(_projects))}
+            self.assertEqual({name: rows.get(name) for name in names}, ids)
+            if not removal.happened:
+                break
+        self.assertGreater(number, 2)
 
     def test_a_claim_in_flight(self):
         """It found the row before the mark was stale, and commits when the mark has long been."""

@@ -54,15 +54,27 @@ class TestAllocations(PlacementTestCase):
 
     def test_consumer_generations(self):
         body = {self.rp: {"VCPU": 1}}
-        self.refuse(409, "consumer generation conflict - expected null but got 5", "PUT", self.at,
-                    self.claim(body, generation=5), code=CONCURRENT)
+        for sent in (5, -1):
+            self.refuse(409, f"consumer generation conflict - expected null but got {sent}",
+                        "PUT", self.at, self.claim(body, generation=sent), code=CONCURRENT)
         self.call("PUT", self.at, self.claim(body), status=204)
-        for sent, shown in ((None, "None"), (7, "7"), (2**40, str(2**40))):
+        for sent, shown in ((None, "None"), (7, "7"), (2**40, str(2**40)), (-1, "-1"),
+                            (-1.0, "-1")):
             self.refuse(409, f"consumer generation conflict - expected 1 but got {shown}", "PUT",
                         self.at, self.claim(body, generation=sent), code=CONCURRENT)
         self.call("PUT", self.at, self.claim({}, generation=1), status=204)
         self.assertIsNone(self.consumer_generation(C))
         self.call("PUT", self.at, self.claim(body), status=204)
+
+    def test_no_generation_of_several_consumers_means_any(self):
+        self.call("PUT", self.at, self.claim({self.rp: {"VCPU": 1}}), status=204)
+        self.call("PUT", f"/allocations/{D}", self.claim({self.rp: {"VCPU": 1}}), status=204)
+        for sent in (-1, -2**31, -2**40):
+            self.refuse(409, f"consumer generation conflict - expected 1 but got {sent}", "POST",
+                        "/allocations", {
+                            uuid: self.claim({self.rp: {"VCPU": 2}}, generation=sent)
+                            for uuid in (C, D)}, code=CONCURRENT)
+        self.assertEqual((1, 1), (self.consumer_generation(C), self.consumer_generation(D)))
 
     def test_refused_new_consumers_leave_nothing(self):
         bad = (
@@ -160,7 +172,7 @@ class TestReshaper(PlacementTestCase):
         self.call("PUT", f"/allocations/{C}", self.claim(
             {self.root: {"VCPU": 2, "DISK_GB": 10}}), status=204)
 
-    def body(self, *, root_generation=2, root=None, allocations=None):
+    def body(self, *, root_generation=2, root=None, allocations=None, generation=1):
         return {
             "inventories": {
                 self.root: {"resource_provider_generation": root_generation,
@@ -168,7 +180,7 @@ class TestReshaper(PlacementTestCase):
                 self.child: {"resource_provider_generation": 0,
                              "inventories": {"VCPU": {"total": 8}}}},
             "allocations": {C: self.claim(allocations or {
-                self.root: {"DISK_GB": 10}, self.child: {"VCPU": 2}}, generation=1)}}
+                self.root: {"DISK_GB": 10}, self.child: {"VCPU": 2}}, generation=generation)}}
 
     def test_moved(self):
         self.call("POST", "/reshaper", self.body(), at=mv.NESTED_CANDIDATES, status=404)
@@ -193,6 +205,10 @@ class TestReshaper(PlacementTestCase):
                   "given: 4", self.body(root_generation=4), CONCURRENT),
             (409, f"resource provider generation conflict for provider {self.root}: actual: 2, "
                   f"given: {2**40}", self.body(root_generation=2**40), CONCURRENT),
+            (409, f"resource provider generation conflict for provider {self.root}: actual: 2, "
+                  "given: -1", self.body(root_generation=-1), CONCURRENT),
+            (409, "consumer generation conflict - expected 1 but got -1",
+             self.body(generation=-1), CONCURRENT),
             (400, "malformed reshaper data: ", self.body(root={"NOPE": {"total": 1}}),
              "placement.undefined_code"),
             (409, "update conflict: ", self.body(allocations={self.root: {"VCPU": 2}}),

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
+from collections.abc import Callable
+from typing import TypeVar
 
 import fixtures
 import sqlalchemy as sa
 import webob
+from oslo_config import cfg
 
 from placement_core import app, errors, services, wsgi
+from placement_core.db.database import Database
 from placement_core.http.operations import Operation, Reply
 from placement_core.http.placement_api import policies
+from placement_core.migrations import exclusive, revisions, sync
 from placement_core.placement import standard, tables
 from tests import base as tests_base, databases
 from tests.http import base
 from tests.http.placement_api.pipeline_cases import OPERATIONS, table
+
+T = TypeVar("T")
 
 
 class TestStart(tests_base.TestCase):
@@ -35,6 +44,28 @@ class TestStart(tests_base.TestCase):
             response = webob.Request.blank("/").get_response(served)
             self.assertEqual(200, response.status_int)
 
+    def test_sync_on_startup_while_the_next_release_is_rolled_out(self) -> None:
+        """A worker takes the place of one that died, and its schema is newer than its code."""
+        conf = self.configuration(sync_on_startup=True)
+        app.make_app(conf)
+        settings = services.database_settings(conf)
+        with exclusive.transaction(settings) as connection:
+            connection.execute(sa.text(
+                f"UPDATE {revisions.VERSION_TABLE} SET version_num = '9999'"))
+        with self.assertLogs("placement_core.migrations.sync", "WARNING") as logs:
+            served = app.make_app(conf)
+        self.assertIn("9999, of a later version", logs.output[0])
+        self.assertEqual(200, webob.Request.blank("/").get_response(served).status_int)
+        self.assertEqual("9999", sync.version(settings))
+
+    def test_sync_on_startup_while_another_sync_runs(self) -> None:
+        """A worker whose schema is that of its code does not wait for it."""
+        conf = self.configuration(sync_on_startup=True)
+        app.make_app(conf)
+        self.useFixture(fixtures.MockPatch(
+            "placement_core.migrations.sync.sync", side_effect=exclusive.Busy("by the test")))
+        app.make_app(conf)
+
     def test_no_schema(self) -> None:
         self.assertRaisesRegex(
             errors.ConfigurationError, "db sync", app.make_app, self.configuration())
@@ -47,6 +78,38 @@ class TestStart(tests_base.TestCase):
         self.assertIn("does not answer", str(error))
         self.assertNotIn("secret", str(error))
         self.assertNotIn("\n", str(error))
+
+    def test_a_failure_leaves_no_connection(self) -> None:
+        """A host may try again for each request."""
+        made = self.record_databases(lambda database: database)
+        self.assertRaises(errors.ConfigurationError, app.make_app, self.configuration())
+        self.assertEqual(0, made[0].count_connections()["snapshot", "idle"])
+
+    def test_a_failure_leaves_nothing_in_memory(self) -> None:
+        made = self.record_databases(weakref.ref)
+        self.assertRaises(errors.ConfigurationError, app.make_app, self.configuration())
+        gc.collect()
+        self.assertIsNone(made[0]())
+
+    def test_a_check_leaves_nothing_in_memory(self) -> None:
+        """``serve`` checks its configuration at each SIGHUP."""
+        made = self.record_databases(weakref.ref)
+        app.check_configuration(self.configuration())
+        gc.collect()
+        self.assertIsNone(made[0]())
+
+    def record_databases(self, record: Callable[[Database], T]) -> list[T]:
+        """Return what will be recorded of the database of each service that is built."""
+        recorded: list[T] = []
+        build = services.build
+
+        def build_and_record(conf: cfg.ConfigOpts) -> services.Services:
+            parts = build(conf)
+            recorded.append(record(parts.database))
+            return parts
+
+        self.useFixture(fixtures.MonkeyPatch("placement_core.services.build", build_and_record))
+        return recorded
 
     def test_one_line_says_what_runs(self) -> None:
         conf = base.configuration(databases.settings("sqlite").connection)
@@ -192,3 +255,17 @@ class TestWsgiModule(tests_base.TestCase):
         with self.assertLogs("placement_core.wsgi", "CRITICAL") as logs:
             self.assertRaises(errors.ConfigurationError, wsgi.Application().load)
         self.assertIn("[placement_database] connection: expected", logs.output[0])
+
+    def test_a_bad_configuration_is_not_built_for_each_request(self) -> None:
+        """It costs half a second, and ``db sync`` needs processor and connections, too."""
+        for name, value in self.configured("[api]\nauth_strategy = noauth2\n").items():
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        application = wsgi.Application()
+        with self.assertLogs("placement_core.wsgi", "CRITICAL") as logs:
+            first, second = (
+                self.assertRaises(errors.ConfigurationError, application.load) for _ in range(2))
+            self.assertEqual(str(first), str(second))
+            self.assertEqual(1, len(logs.output))
+            self.useFixture(fixtures.MockPatchObject(wsgi, "_REPEAT_SECONDS", 0))
+            self.assertRaises(errors.ConfigurationError, application.load)
+        self.assertEqual(2, len(logs.output))

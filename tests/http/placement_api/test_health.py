@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+
+import fixtures
 import sqlalchemy as sa
 
 from placement_core.changes import tables
@@ -61,6 +64,19 @@ class TestHealth(base.HttpTestCase):
             self.addCleanup(self.stamp_newest)
             answered, text = self.probe("/readiness")
             self.assertEqual((status, True), (answered, f"\nschema: {expected}\n" in text), text)
+
+    def test_no_thread_can_be_started(self) -> None:
+        """It says so at once, and the next request has another look."""
+        log = self.useFixture(fixtures.FakeLogger())
+        with fixtures.MonkeyPatch("threading.Thread.start", self.refuse_thread):
+            status, text = self.probe("/readiness")
+        self.assertEqual((503, True), (status, "\ndatabase: unknown\n" in text), text)
+        self.assertIn("not ready: can't start new thread", log.output)
+        self.assertEqual(200, self.probe("/readiness")[0])
+
+    @staticmethod
+    def refuse_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
 
     def stamp_newest(self) -> None:
         with self.engine.begin() as connection:

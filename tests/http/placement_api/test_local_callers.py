@@ -38,6 +38,11 @@ class TestLocalCallers(base.HttpTestCase):
             self.assertEqual(
                 200, self.ask("GET", path, environ={"REMOTE_ADDR": REMOTE[0]}).status_int)
 
+    def test_the_code_since_1_23(self) -> None:
+        for version, code in (("1.22", None), ("1.23", "placement.auth.remote")):
+            answer = self.ask("GET", "/resource_providers", version=version)
+            self.assertEqual(code, answer.json["errors"][0].get("code"))
+
     def test_proxies_on_this_machine(self) -> None:
         for name, value in PROXIES.items():
             answer = self.ask("GET", "/resource_providers", headers={name: value},

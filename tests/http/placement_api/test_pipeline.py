@@ -126,6 +126,15 @@ class TestErrors(PipelineTestCase):
         self.assertIn(request_id, logs.output[0])
         self.assertIn("the secret is 42", logs.output[0])
 
+    def test_the_unexpected_has_a_code_since_1_23(self) -> None:
+        with self.assertLogs("placement_core.http.tweens", "ERROR"):
+            for version, code in ((None, None), ("1.22", None),
+                                  ("1.23", "placement.undefined_code")):
+                response = self.ask("GET", "/broken", version=version)
+                self.assertEqual(code, response.json["errors"][0].get("code"))
+                # As OpenStack Placement's: its headers tell of no version.
+                self.assertNotIn("OpenStack-API-Version", response.headers)
+
     def test_forms(self) -> None:
         for accept, kind in (
             ("text/html", "text/html"), ("text/plain", "text/plain"),

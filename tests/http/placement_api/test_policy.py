@@ -112,7 +112,10 @@ class TestPolicyFile(PolicyTestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.path = pathlib.Path(folder.name, "policy.yaml")
-        self.options = {("oslo_policy", "policy_file"): str(self.path)}
+        self.folder = pathlib.Path(folder.name, "policy.d")
+        self.options = {("oslo_policy", "policy_file"): str(self.path),
+                        ("oslo_policy", "policy_dirs"): [str(self.folder)]}
+        self.seconds = 0
         super().setUp()
 
     def write(self, text: str) -> None:
@@ -154,17 +157,55 @@ class TestPolicyFile(PolicyTestCase):
         self.assertTrue(self.passes("GET", "/things", "one"))
         self.assertFalse(self.passes("GET", "/things", "admin"))
 
+    def test_a_broken_file_of_the_folder_changes_nothing(self) -> None:
+        """Neither its own rules nor those of the others are lost, now or at the next look."""
+        self.folder.mkdir()
+        override = self.folder / "20.yaml"
+        for text in (f'"{policies.RESHAPE}": "role:one"\n', "{}"):
+            override.write_text('"placement:resource_providers:list": "role:one"\n')
+            self.write(text)
+            override.write_text("{ not yaml")
+            self.touch(override)
+            for _ in range(3):
+                self.look()
+                self.assertTrue(self.passes("GET", "/things", "one"))
+                self.assertFalse(self.passes("GET", "/things", "admin"))
+                self.assertEqual(text != "{}", self.passes("POST", "/reshaper", "one"))
+            override.write_text('"placement:resource_providers:list": "role:two"\n')
+            self.touch(override)
+            self.look()
+            self.assertTrue(self.passes("GET", "/things", "two"))
+            self.assertFalse(self.passes("GET", "/things", "one"))
+            self.assertEqual(text != "{}", self.passes("POST", "/reshaper", "one"))
+
+    def test_a_file_that_breaks_between_two_looks(self) -> None:
+        """What is decided until the next look is not decided by half of the rules."""
+        self.write('"placement:resource_providers:list": "role:one"\n')
+        self.look()
+        self.path.write_text("{ not yaml")
+        self.touch(self.path)
+        self.assertTrue(self.passes("GET", "/things", "one"))
+        self.assertFalse(self.passes("GET", "/things", "admin"))
+
     def test_a_broken_file_stops_the_start(self) -> None:
         self.assertRaisesRegex(
             errors.ConfigurationError, r"\[oslo_policy\] policy_file = .*policy.yaml: expected",
             self.write, "{ not yaml")
 
     def look_again(self) -> None:
-        """Let the service look at its policy files, as it does each second."""
-        later = time.time() + 10
-        os.utime(self.path, (later, later))
-        clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + 10)
-        with mock.patch.object(policy, "time", clock):
+        """Let the service look at its policy files, as it does each second, and find another."""
+        self.touch(self.path)
+        self.look()
+
+    def touch(self, path: pathlib.Path) -> None:
+        self.seconds += 10
+        later = time.time() + self.seconds
+        os.utime(path, (later, later))
+
+    def look(self) -> None:
+        self.seconds += 10
+        later = time.monotonic() + self.seconds
+        with mock.patch.object(policy, "time", types.SimpleNamespace(monotonic=lambda: later)):
             self.ask("GET", "/things")
 
 

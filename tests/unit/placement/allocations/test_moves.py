@@ -87,8 +87,34 @@ class TestPlan(base.TestCase):
             {"instance": holding(on(2), on(3))}, others={"migration": on(1)}))
 
     def test_the_end_of_an_evacuation(self):
-        evacuated = pair("instance", used=_SMALL)
+        evacuated = pair("instance", used={**_SMALL, tables.CONSUMERS_ID: 0})
         both = {**on(1), **on(2)}
-        self.assertEqual([PairChange(evacuated, None)], self.plan(
-            {"instance": holding(both, on(2))}, pairs=evacuated))
+        for after in (holding(both, on(2)), holding(both, {}), holding(both, both, project=9),
+                      # As much on a third host as on both together is growth.
+                      holding(both, on(3, {_VCPU: 2, _RAM: 1024}))):
+            self.assertEqual([PairChange(evacuated, None)], self.plan(
+                {"instance": after}, pairs=evacuated))
+        # Both hosts are kept, with more of one: only that is growth.
+        self.assertEqual([PairChange(evacuated, None, _SMALL)], self.plan(
+            {"instance": holding(both, {**on(1), **on(2, _LARGE)})}, pairs=evacuated))
         self.assertEqual([], self.plan({"instance": holding(both, both)}, pairs=evacuated))
+
+    def test_an_evacuated_instance_moves_again(self):
+        """Its migration gets what it holds on both hosts, and quota refuses no move."""
+        evacuated = pair("instance", used={**_SMALL, tables.CONSUMERS_ID: 0})
+        both = {**on(1), **on(2)}
+        self.assertEqual(
+            [PairChange(evacuated, None, _SMALL),
+             PairChange(None, pair(used={tables.CONSUMERS_ID: 0}))],
+            self.plan({"instance": holding(both, {}), "migration": holding({}, both)},
+                      pairs=evacuated))
+
+    def test_a_resized_instance_moves_again(self):
+        """Another migration gets what it holds; what the first one gets besides is growth."""
+        begun = Pair("second", "instance", 1, 2, {tables.CONSUMERS_ID: 0})
+        for first in ({}, {"migration": holding(on(1), on(1, _LARGE))}):
+            [of_first, of_second] = self.plan(
+                {"instance": holding(on(2), {}), "second": holding({}, on(2)), **first},
+                others={"migration": on(1)})
+            self.assertEqual({**_SMALL, tables.CONSUMERS_ID: 1}, of_first.uncovered)
+            self.assertEqual(PairChange(None, begun), of_second)

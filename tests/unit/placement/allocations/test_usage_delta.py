@@ -73,3 +73,32 @@ class TestMoves(DeltaTestCase):
         self.assertEqual({}, self.measure(
             {(*_MINE, _VCPU): -4, (*_MINE, tables.CONSUMERS_ID): -1},
             pairs=[PairChange(self.pair(vcpu=4), None)]).projects)
+
+    def test_giving_up_the_second_holding_gives_nothing_to_others(self):
+        """What this project is counted for stays the same."""
+        delta = self.measure({
+            (*_MINE, _VCPU): -4, (*_MINE, tables.CONSUMERS_ID): -1,
+            (*_THEIRS, _VCPU): 4, (*_THEIRS, tables.CONSUMERS_ID): 1},
+            pairs=[PairChange(self.pair(vcpu=4), None)],
+            owners={"one": _MINE, "two": _THEIRS})
+        theirs = {"theirs": {"VCPU": 4, CONSUMERS: 1}}
+        self.assertEqual((theirs, theirs), (delta.projects, delta.changes))
+
+    def test_the_end_of_a_move_hides_no_growth(self):
+        """Of another consumer of the same owner, or of the half that stays."""
+        self.assertEqual({"mine": {"VCPU": 4}}, self.measure(
+            {}, pairs=[PairChange(self.pair(vcpu=4), self.pair(vcpu=0))]).projects)
+
+    def test_what_moves_again_is_no_growth(self):
+        """What others get in the same write is theirs."""
+        for others, grows in ((0, {}), (5, {"mine": {"VCPU": 5}})):
+            again = PairChange(self.pair(vcpu=4), self.pair(vcpu=0), {_VCPU: 4})
+            self.assertEqual(grows, self.measure(
+                {(*_MINE, _VCPU): others}, pairs=[again]).projects)
+
+    def test_what_is_given_up_besides_is_for_others(self):
+        delta = self.measure(
+            {(*_MINE, _VCPU): -7, (*_THEIRS, _VCPU): 4},
+            pairs=[PairChange(self.pair(vcpu=4), None)],
+            owners={"one": _MINE, "two": _THEIRS})
+        self.assertEqual(-3, delta.changes["mine"]["VCPU"])

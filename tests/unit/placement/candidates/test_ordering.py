@@ -7,9 +7,9 @@ import random
 import fixtures
 import numpy as np
 
-from placement_core.placement.candidates.ordering import CandidateOrdering
+from placement_core.placement.candidates.ordering import CandidateOrdering, RankedTrees
 from placement_core.plugin_api.candidate_order import CandidateOrder
-from placement_plugins.candidate_order.fullness import Pack
+from placement_plugins.candidate_order.fullness import Pack, Spread
 from placement_plugins.candidate_order.rotate import Rotate
 from tests import base, snapshots
 
@@ -116,3 +116,64 @@ class TestSorting(OrderingTestCase):
             self.sort(ordering, {"VCPU": amount})
         self.assertLess(len(ordering._rankings), 10)
 
+
+
+class TestSums(OrderingTestCase):
+    """Each provider of a tree counts once, however many trees are added up."""
+
+    def test_random_trees(self) -> None:
+        """Also where some providers of a tree have nothing of a class."""
+        for most_moved in (len(self.anchors()), 0):
+            self.useFixture(fixtures.MonkeyPatch(
+                "placement_core.placement.candidates.ordering._MOST_MOVED", most_moved))
+            for resource_class in ("VCPU", "DISK_GB", "CUSTOM_GPU"):
+                trees = RankedTrees(self.snapshot, self.anchors(), {})
+                self.assertEqual(self.add_up(resource_class), trees.free(resource_class).tolist())
+
+    def test_what_children_have(self) -> None:
+        """The root has nothing of the class, and stands before them."""
+        self.snapshot = snapshots.build(
+            snapshots.provider(1, snapshots.inventory("MEMORY_MB", 1000)),
+            snapshots.provider(2, snapshots.inventory("VCPU", 10), parent=1),
+            snapshots.provider(3, snapshots.inventory("VCPU", 10, used=3), parent=1))
+        for resource_class, free in (("VCPU", 17), ("MEMORY_MB", 1000), ("DISK_GB", 0)):
+            trees = RankedTrees(self.snapshot, self.anchors(), {})
+            self.assertEqual([free], trees.free(resource_class).tolist())
+
+    def test_spread_over_nested_hosts(self) -> None:
+        """Claims go to one host after the other, though only changed trees are added up."""
+        hosts = 300
+        self.rows = {}
+        for number in range(1, 2 * hosts, 2):
+            self.rows[number] = snapshots.provider(number, snapshots.inventory("MEMORY_MB", 1000))
+            self.rows[number + 1] = self.make_node(number + 1, used=0)
+        self.snapshot = snapshots.build(*self.rows.values())
+        ordering = CandidateOrdering(Spread(None))
+        names = [self.claim_first(ordering) for _ in range(5)]
+        self.assertEqual([f"provider-{number}" for number in (1, 3, 5, 7, 9)], names)
+
+    def claim_first(self, ordering: CandidateOrdering) -> str:
+        """Take 1 VCPU of the tree that comes first; return the name of its root."""
+        root = self.snapshot.entry(self.sort(ordering, {"VCPU": 1})[0]).provider
+        node = root.id + 1
+        used = self.rows[node].inventories[0].used
+        self.rows[node] = self.make_node(node, used=used + 1)
+        self.snapshot = self.snapshot.apply_changes(
+            {node: self.rows[node]}, self.snapshot.names, None)
+        return root.name
+
+    def make_node(self, number: int, *, used: int):
+        """Make the child of the provider before it."""
+        return snapshots.provider(
+            number, snapshots.inventory("VCPU", 10, used=used), parent=number - 1)
+
+    def add_up(self, resource_class: str) -> list[int]:
+        """Return what is free in each tree, from the rows of its providers."""
+        layout, class_id = self.snapshot.layout, snapshots.NAMES.class_ids[resource_class]
+        sums = dict.fromkeys(self.anchors().tolist(), 0)
+        for id_, provider in self.rows.items():
+            root = int(layout.root[layout.row_of_id[id_]])
+            sums[root] += sum(max(inventory.capacity - inventory.used, 0)
+                              for inventory in provider.inventories
+                              if inventory.class_id == class_id)
+        return list(sums.values())

@@ -2,6 +2,7 @@
 
 import hypothesis
 
+from placement_core.placement.candidates.requests import CandidatesRequest, RequestGroup
 from placement_core.placement.gangs import errors, search
 from placement_core.placement.gangs.requests import GangRequest
 from placement_core.placement.room import fits
@@ -26,6 +27,16 @@ class TestAgreement(base.TestCase):
             self.assertLessEqual(members, found.fits)
         else:
             self.assertEqual(found.fits, members)
+
+    def test_more_free_than_fits_32_bits(self):
+        """Where providers leave a choice, and where they leave none."""
+        inventory = snapshots.inventory("CUSTOM_GPU", 16 * (2**31 - 1))
+        rows = [snapshots.provider(1, inventory), snapshots.provider(2, inventory, parent=1)]
+        request = CandidatesRequest((RequestGroup("", {"CUSTOM_GPU": 2_000_000_000}),))
+        for count, copies in ((1, 17), (2, 34)):
+            snapshot = snapshots.build(*rows[:count])
+            self.assertEqual(copies, fits.find(snapshot, request, most_hosts=5).fits)
+            self.assertEqual(copies, self.count_members(snapshot, request))
 
     def count_members(self, snapshot, request):
         try:

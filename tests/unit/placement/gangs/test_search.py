@@ -1,11 +1,20 @@
+import itertools
 import random
+from collections import Counter
 
 import hypothesis
+import numpy as np
 from hypothesis import strategies as st
 
-from placement_core.placement.candidates.requests import CandidatesRequest, RequestGroup
+from placement_core.placement.candidates.ordering import CandidateOrdering
+from placement_core.placement.candidates.requests import (
+    CandidatesRequest,
+    RequestGroup,
+    TraitFilter,
+)
 from placement_core.placement.gangs import errors, levels, search
 from placement_core.placement.gangs.requests import GangRequest
+from placement_core.plugin_api.candidate_order import CandidateOrder
 from tests import base, snapshots
 from tests.unit.placement.candidates import strategies
 from tests.unit.placement.gangs.oracle import GangOracle
@@ -123,3 +132,95 @@ class TestSharedStorage(base.TestCase):
         self.assertEqual(1, len({member.host for member in self.find(4, pack_by="host")}))
         spread = [member.host for member in self.find(4, spread_by="host")]
         self.assertEqual(["provider-1"] * 2 + ["provider-2"] * 2, spread)
+
+
+def of_trait(trait):
+    return TraitFilter((frozenset([trait]),))
+
+
+def add_up(members):
+    """Return what members take in all: {(provider uuid, resource class): amount}."""
+    sums = Counter()
+    for member in members:
+        for uuid, resources in member.allocations.items():
+            sums.update({(uuid, name): amount for name, amount in resources.items()})
+    return sums
+
+
+class TestHostsThatShare(base.TestCase):
+    """The root of each host shares its disk, which the members do not want."""
+
+    def make_host(self, number, *nodes):
+        """Make a host of NUMA nodes, each its number of VCPUs and its traits."""
+        return [
+            snapshots.provider(
+                number, snapshots.inventory("DISK_GB", 100), traits=[snapshots.SHARES]),
+            *(snapshots.provider(
+                at, snapshots.inventory("VCPU", vcpus), parent=number, traits=traits)
+              for at, (vcpus, *traits) in enumerate(nodes, number + 1))]
+
+    def find(self, rows, shape, members):
+        return search.find_members(snapshots.build(*rows), GangRequest(shape, members, 1))
+
+    def test_a_trait_of_other_nodes(self):
+        """Members go to the nodes with the trait, which are not the same on each host."""
+        rows = [
+            *self.make_host(1, (4, "CUSTOM_A"), (4,)),
+            *self.make_host(11, (4,), (4, "CUSTOM_A"))]
+        rows += [snapshots.provider(
+            root + 3, snapshots.inventory("CUSTOM_GPU", 4), parent=root) for root in (1, 11)]
+        shape = CandidatesRequest((
+            RequestGroup("", {"VCPU": 2, "CUSTOM_GPU": 1}, of_trait("CUSTOM_A")),))
+        self.assertEqual(
+            {(snapshots.uuid_of(number), name): amount for number, name, amount in (
+                (2, "VCPU", 4), (4, "CUSTOM_GPU", 2), (13, "VCPU", 4), (14, "CUSTOM_GPU", 2))},
+            add_up(self.find(rows, shape, 5)))
+
+    def test_other_numbers_of_nodes(self):
+        """As many members as fit, where hosts have other numbers of nodes for each group."""
+        rows = [
+            *self.make_host(1, (4, "CUSTOM_A"), (4, "CUSTOM_A"), (8, "CUSTOM_B")),
+            *self.make_host(11, (4, "CUSTOM_A"), (4, "CUSTOM_B"), (8, "CUSTOM_B"))]
+        shape = CandidatesRequest((
+            RequestGroup("_1", {"VCPU": 2}, of_trait("CUSTOM_A")),
+            RequestGroup("_2", {"VCPU": 2}, of_trait("CUSTOM_B"))))
+        self.assertEqual(6, len(self.find(rows, shape, 9)))
+
+
+class Listed(CandidateOrder):
+    """Prefers trees as a list of the uuids of their roots says."""
+
+    def __init__(self, uuids):
+        self.uuids = uuids
+
+    def rank(self, trees):
+        return np.array([self.uuids.index(uuid) for uuid in trees.uuids])
+
+
+class TestPools(base.TestCase):
+    """Two hosts use a disk that they share, each another amount of it for a member."""
+
+    def test_no_more_than_there_is(self):
+        rows = [
+            snapshots.provider(
+                1, snapshots.inventory("DISK_GB", 60), traits=[snapshots.SHARES],
+                aggregates=[101]),
+            # Has room for the small disk of a member.
+            snapshots.provider(
+                2, snapshots.inventory("VCPU", 100), snapshots.inventory("DISK_GB", 15),
+                aggregates=[101]),
+            # Has no room for the large one.
+            snapshots.provider(
+                3, snapshots.inventory("VCPU", 1),
+                snapshots.inventory("DISK_GB", 1000, max_unit=10), aggregates=[101])]
+        shape = CandidatesRequest((
+            RequestGroup("", {"VCPU": 1}), RequestGroup("_1", {"DISK_GB": 10}),
+            RequestGroup("_2", {"DISK_GB": 20})))
+        for numbers in itertools.permutations((1, 2, 3)):
+            order = Listed([snapshots.uuid_of(number) for number in numbers])
+            members = search.find_members(
+                snapshots.build(*rows), GangRequest(shape, 3, 1),
+                ordering=CandidateOrdering(order))
+            taken = add_up(members)[snapshots.uuid_of(1), "DISK_GB"]
+            self.assertLessEqual(taken, 60, numbers)
+            self.assertEqual(2, len(members), numbers)
