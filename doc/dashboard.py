@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 _COLUMNS = 24
 _HEIGHT = 8
+#: How old what managers compute may be, as the alerts have it.
+_LATELY_SECONDS = {"room": 600, "quota": 900, "audit": 10_800}
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
@@ -35,6 +37,13 @@ def _rate(metric: str, by: str, conditions: str = "") -> str:
 
 def _most(metric: str, by: str = "job", conditions: str = "") -> str:
     return f"max by ({by}) (placement_core_{metric}{{$J{conditions}}})"
+
+
+def _computed(metric: str, by: str, conditions: str = "") -> str:
+    """Return the most of what managers have computed lately: one without a database cannot."""
+    of = metric.partition("_")[0]
+    return (f"max by ({by}) (placement_core_{metric}{{$J{conditions}}} and on (job, instance) "
+            f"time() - placement_core_{of}_timestamp_seconds{{$J}} < {_LATELY_SECONDS[of]})")
 
 
 _ROWS: dict[str, Sequence[Panel]] = {
@@ -84,21 +93,21 @@ _ROWS: dict[str, Sequence[Panel]] = {
         Panel("Counts of usage", "ops", [
             ("{{source}} {{outcome}}", _rate("usage_counts_total", "source, outcome"))]),
         Panel("The fullest quota", "percentunit", [
-            ("{{resource}}", _most("quota_fullest_ratio", "resource"))]),
+            ("{{resource}}", _computed("quota_fullest_ratio", "resource"))]),
         Panel("Projects that use 95 % or more", "short", [
-            ("{{resource}}", _most("quota_projects_over", "resource", ', percent="95"'))]),
-        Panel("What audits found", "short", [("findings", _most("audit_findings"))]),
+            ("{{resource}}", _computed("quota_projects_over", "resource", ', percent="95"'))]),
+        Panel("What audits found", "short", [("findings", _computed("audit_findings", "job"))]),
     ),
     "Capacity": (
         Panel("Used and promised", "percentunit", [
             ("{{resource_class}} " + state,
-             f"""{_most("room", "resource_class", f', state="{state}"')} / """
-             f"""({_most("room", "resource_class", ', state="capacity"')} > 0)""")
+             f"""{_computed("room", "resource_class", f', state="{state}"')} / """
+             f"""({_computed("room", "resource_class", ', state="capacity"')} > 0)""")
             for state in ("used", "promised")]),
         Panel("Free", "short", [
-            ("{{resource_class}}", _most("room", "resource_class", ', state="free"'))]),
+            ("{{resource_class}}", _computed("room", "resource_class", ', state="free"'))]),
         Panel("The largest free piece", "short", [
-            ("{{resource_class}}", _most("room", "resource_class", ', state="largest"'))]),
+            ("{{resource_class}}", _computed("room", "resource_class", ', state="largest"'))]),
     ),
     "Leases": (
         Panel("Leases by status", "short", [("{{status}}", _most("leases", "status"))]),

@@ -90,6 +90,7 @@ class CheckedAnswers:
     def _find(self, api: Api, method: str, path: str) -> Operation | None:
         if api.every_method:
             path = path.rstrip("/")
+        if api.every_method or api.answers_head:
             method = "GET" if method == "HEAD" else method
         if api.json_suffix:
             path = path.removesuffix(".json")

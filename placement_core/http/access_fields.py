@@ -6,7 +6,7 @@ from typing import Any
 
 from placement_core import errors
 from placement_core.http import identity, requestlog
-from placement_core.masking import mask_text
+from placement_core.masking import mask_query
 from placement_core.safe_logging import printable
 
 
@@ -28,8 +28,7 @@ def list_fields(environ: dict[str, Any], response: requestlog.Response) -> dict[
         "remote_address": environ.get("REMOTE_ADDR"),
         "method": printable(environ["REQUEST_METHOD"]),
         "path": printable(path),
-        # A question mark is what tells parameters from other text.
-        "query": mask_text(printable(f"?{query}"))[1:] if query else None,
+        "query": mask_query(printable(query)) if query else None,
         "api": api,
         "operation": operation,
         "status": response.status,

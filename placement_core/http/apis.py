@@ -11,7 +11,9 @@ from typing import Any
 
 import orjson
 from oslo_policy import policy
+from pyramid.response import Response
 
+from placement_core import errors
 from placement_core.http import errors as http_errors, media, validation
 from placement_core.http.json_schemas import INTEGER, TEXT, Schema, record
 from placement_core.http.operations import ONLY, Ladder, Operation, Version
@@ -56,6 +58,7 @@ class Api:
     :ivar headers: headers of every reply of an API without microversions.
     :ivar check_media: refuses a body that is not JSON, or an ``Accept`` without JSON.
     :ivar error_text: describes what is wrong with a body or a query string.
+    :ivar answers_head: HEAD is answered wherever GET is.
     :ivar every_method: HEAD is answered wherever GET is, OPTIONS everywhere, and
         a path may end with a slash; only for an API without microversions.
     :ivar json_suffix: a path may end with ``.json``, which asks for JSON.
@@ -77,6 +80,7 @@ class Api:
     headers: tuple[tuple[str, str], ...] = ()
     check_media: media.MediaCheck = media.check_strictly
     error_text: validation.ErrorText = str
+    answers_head: bool = False
     every_method: bool = False
     json_suffix: bool = False
     absolute_links: bool = False
@@ -86,6 +90,25 @@ class Api:
     in_openapi: bool = True
     error_schema: Ladder[Schema] = _ANY_ERROR
     schema_of_401: Schema = dataclasses.field(default_factory=lambda: PLACEMENT_401)
+
+    def render_refusal(
+        self, error: errors.Error | http_errors.HTTPError, environ: dict[str, Any]
+    ) -> Response:
+        """Render what middleware refuses before anything has read the microversion.
+
+        Clients read such an error like any other of the version that they ask for.
+        """
+        return http_errors.render_error(
+            self.render_document, error, environ, self._find_version(environ))
+
+    def _find_version(self, environ: dict[str, Any]) -> Version | None:
+        """Return the microversion that a request asks for; None if it is not offered."""
+        if self.versions is None:
+            return None
+        try:
+            return self.versions.get_requested(environ)
+        except http_errors.HTTPError:
+            return None
 
 
 class ApisByPath:

@@ -16,15 +16,13 @@ from __future__ import annotations
 import collections
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
-from placement_core import metrics
-from placement_core.http import requestlog
+from placement_core import forks, metrics
 from placement_core.http.apis import ApisByPath
 from placement_core.http.errors import HTTPError
 from placement_core.http.operations import IDLE_KEY
@@ -68,7 +66,7 @@ class RequestSlots:
         self._wait_seconds = wait_seconds
         self._is_troubled = is_troubled
         self._renew()
-        os.register_at_fork(after_in_child=self._renew)
+        forks.call_in_child(self, RequestSlots._renew)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
@@ -220,7 +218,6 @@ class ConcurrencyLimit:
             self._logged_at = now
             LOG.warning(
                 "more requests than this worker can answer in time: some are answered 503")
-        environ[requestlog.ERROR_CODE_KEY] = Overloaded.code
         api = self._apis.find(environ.get("PATH_INFO", ""))
-        response: WSGIApplication = api.render_document(503, Overloaded(), environ, None)
+        response: WSGIApplication = api.render_refusal(Overloaded(), environ)
         return response(environ, start_response)

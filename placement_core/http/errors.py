@@ -78,7 +78,7 @@ class NotAllowed(errors.Forbidden):
 
 
 #: Renders (status, error, WSGI environ, microversion); the microversion is None if the
-#: request has no valid one, or if it does not matter (500).
+#: request has no valid one.
 RenderDocument = Callable[[int, errors.Error | HTTPError, dict[str, Any], Version | None],
                           Response]
 
@@ -101,13 +101,14 @@ def get_status(error: errors.Error) -> int:
 
 
 def render_error(
-    render_document: RenderDocument, error: errors.Error, environ: dict[str, Any],
+    render_document: RenderDocument, error: errors.Error | HTTPError, environ: dict[str, Any],
     version: Version | None
 ) -> Response:
-    """Render an error of the domain, note what it is, and log ``Unavailable`` in one line."""
+    """Render an error, note what it is, and log ``Unavailable`` in one line."""
     environ[requestlog.ERROR_CODE_KEY] = error.code
     environ[requestlog.ERROR_TEXT_KEY] = str(error)
-    response = render_document(get_status(error), error, environ, version)
+    status = error.status if isinstance(error, HTTPError) else get_status(error)
+    response = render_document(status, error, environ, version)
     if isinstance(error, errors.Unavailable):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
         # The database room logs an outage once instead of for each request.

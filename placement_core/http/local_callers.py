@@ -64,7 +64,7 @@ class LocalCallers:
             LOG.warning("refused a caller at %s: %s",
                         environ.get("REMOTE_ADDR") or "an unknown address", error)
         api = self._apis.find(environ.get("PATH_INFO", ""))
-        response: WSGIApplication = api.render_document(403, error, environ, None)
+        response: WSGIApplication = api.render_refusal(error, environ)
         return response(environ, start_response)
 
 

@@ -90,6 +90,8 @@ class Call:
     :ivar openapi: describes what the service speaks; None in a call of a test.
     :ivar idle: opens a context in which the view does nothing but wait, so that the request does
         not count among those that are processed.
+    :ivar digest_policy: returns another text once the policy is another one; None: the same rules
+        may answer otherwise the next time, so nothing that depends on ``allows`` is to be cached.
     :ivar last_event_id: what a reader of events has seen last; None: it begins.
     """
 
@@ -105,6 +107,7 @@ class Call:
     openapi: OpenApi | None = None
     idle: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     last_event_id: str | None = None
+    digest_policy: Callable[[], str | None] = lambda: None
 
     def parse_page(self) -> pages.Page:
         """Return the page of a list that the query string asks for."""

@@ -31,6 +31,10 @@ class Page:
         return None if self.size is None else self.size + 1
 
 
+#: All of a list.
+WHOLE = Page(None, None)
+
+
 def parse_page(query: Query, largest: int) -> Page:
     """Return the page of a query string.
 

@@ -82,7 +82,7 @@ class PathView:
         self._endpoints = {
             method: _PreparedOperation(operation, api)
             for method, operation in operations.items()}
-        if api.every_method and "GET" in operations:
+        if (api.every_method or api.answers_head) and "GET" in operations:
             # WebOb leaves the body out.
             self._endpoints["HEAD"] = self._endpoints["GET"]
         self._allowed = sorted([*self._endpoints, *(["OPTIONS"] if api.every_method else [])])
@@ -149,7 +149,8 @@ class PathView:
                     functools.partial(self._authorizer.allows, identity=caller), prefix,
                     openapi=self._openapi,
                     idle=environ.get(operations.IDLE_KEY, contextlib.nullcontext),
-                    last_event_id=environ.get("HTTP_LAST_EVENT_ID"))
+                    last_event_id=environ.get("HTTP_LAST_EVENT_ID"),
+                    digest_policy=self._authorizer.digest)
         if self._api.absolute_links:
             call.prefix = f"{urls.get_host_url(environ)}{prefix}"
             call.address = urls.get_request_url(request)

@@ -7,6 +7,7 @@ change, which are checked once a second.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 import time
@@ -53,10 +54,11 @@ class Authorizer:
         self._scopes = {rule.name: frozenset(rule.scope_types or ()) for rule in rules}
         self._answers = BoundedCache[Hashable, bool](_MOST_ANSWERS)
         self._rules: object = None
+        self._digest: str | None = None
         self._cacheable = True
         self._check_at = 0.0
         try:
-            self._enforcer.load_rules()
+            self._load()
         except Exception as error:
             raise errors.ConfigurationError(
                 f"[oslo_policy] policy_file = {conf.oslo_policy.policy_file}: expected policy "
@@ -75,6 +77,15 @@ class Authorizer:
         if time.monotonic() >= self._check_at:
             self._reload()
         return self._rules if self._cacheable else None
+
+    def digest(self) -> str | None:
+        """Return a text that is the same for the same rules; None as ``rules``.
+
+        What is asked afterwards is answered by these rules or by newer ones.
+        """
+        if time.monotonic() >= self._check_at:
+            self._reload()
+        return self._digest
 
     def check(
         self, rule: str, identity: Identity, target: Mapping[str, str | None] | None = None
@@ -122,16 +133,36 @@ class Authorizer:
         """Load policy files that changed; broken ones leave the rules as they are."""
         with self._lock:
             try:
-                self._enforcer.load_rules()
+                self._load()
             except Exception:
                 LOG.exception("the policy files cannot be loaded; the old rules stay in force")
-            if self._enforcer.rules is not self._rules:
-                self._rules = self._enforcer.rules
+            rules = self._enforcer.rules
+            if rules is not self._rules:
+                self._rules = rules
                 self._answers.clear()
                 # The answer of a remote service (``http:``) may change at any time.
-                self._cacheable = not any(
-                    "http" in str(check) for check in self._enforcer.rules.values())
+                self._cacheable = not any("http" in str(check) for check in rules.values())
+                # Last: whoever reads it is answered by these rules.
+                self._digest = _digest_rules(rules) if self._cacheable else None
             self._check_at = time.monotonic() + _CHECK_EVERY_SECONDS
+
+    def _load(self) -> None:
+        """Have oslo.policy load files that changed, which it does at no other time.
+
+        :raises Exception: a file cannot be understood. The rules are what they were: oslo.policy
+            has replaced them by those of the files that it read before.
+        """
+        enforcer = self._enforcer
+        rules, file_rules = enforcer.rules, enforcer.file_rules
+        enforcer.use_conf = True
+        try:
+            enforcer.load_rules()
+        except Exception:
+            enforcer.rules, enforcer.file_rules = rules, file_rules
+            raise
+        finally:
+            # ``enforce`` would load them, too, and a broken one would fail the request.
+            enforcer.use_conf = False
 
     def _evaluate(
         self,
@@ -159,3 +190,8 @@ class Authorizer:
             if self._cacheable and self._enforcer.rules is self._rules:
                 self._answers.put(key, allowed)
         return allowed
+
+
+def _digest_rules(rules: Mapping[str, object]) -> str:
+    text = "\0".join(f"{name}: {check}" for name, check in sorted(rules.items()))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
+from placement_core import forks
 from placement_core.context import Identity
 from placement_core.http.apis import ApisByPath
 from placement_core.http.errors import HTTPError
@@ -38,7 +38,7 @@ class ProjectShare:
         self._most = most
         self._apis = apis
         self._renew()
-        os.register_at_fork(after_in_child=self._renew)
+        forks.call_in_child(self, ProjectShare._renew)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
@@ -90,5 +90,5 @@ class ProjectShare:
             429, f"The service works on {self._most} requests of the project already, as many as "
             "of any; please try again.", headers=[("Retry-After", str(_RETRY_AFTER_SECONDS))])
         api = self._apis.find(environ.get("PATH_INFO", ""))
-        response: WSGIApplication = api.render_document(429, error, environ, None)
+        response: WSGIApplication = api.render_refusal(error, environ)
         return response(environ, start_response)

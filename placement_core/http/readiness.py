@@ -8,13 +8,12 @@ that is told, and makes no worker unready.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 from wsgiref.types import StartResponse
 
-from placement_core import errors
+from placement_core import errors, forks
 from placement_core.context import Context
 from placement_core.db import failures
 from placement_core.reservations.manager import heartbeats
@@ -61,7 +60,7 @@ class Readiness:
         self._read_schema = read_schema
         self._was_ready = True
         self._renew()
-        os.register_at_fork(after_in_child=self._renew)
+        forks.call_in_child(self, Readiness._renew)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
@@ -93,10 +92,19 @@ class Readiness:
         if self._services.database.availability.is_away:
             check.done.set()
         else:
-            # In a thread of its own, because this one waits for a bounded time only.
+            self._start(check)
+        return check
+
+    def _start(self, check: _ReadinessCheck) -> None:
+        """Run a check in a thread of its own, because a request waits for a bounded time only."""
+        try:
             threading.Thread(
                 target=self._run, args=(check,), name="readiness", daemon=True).start()
-        return check
+        except RuntimeError as error:
+            LOG.warning("not ready: %s", error)
+            check.parts["database"] = "unknown"
+            # Later requests would join it for ever.
+            check.done.set()
 
     def _run(self, check: _ReadinessCheck) -> None:
         try:

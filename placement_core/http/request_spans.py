@@ -8,7 +8,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import tracing
 from placement_core.http import requestlog
-from placement_core.masking import mask_text
+from placement_core.masking import mask_query
 
 #: Any other method is ``_OTHER``, because names of spans are to be few.
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
@@ -61,7 +61,7 @@ def _describe(environ: dict[str, Any]) -> dict[str, str | int]:
     }
     query = environ.get("QUERY_STRING")
     if query:
-        attributes["url.query"] = mask_text(f"?{query}")[1:]
+        attributes["url.query"] = mask_query(query)
     for attribute, key in (("client.address", "REMOTE_ADDR"),
                            ("server.address", "SERVER_NAME"),
                            ("user_agent.original", "HTTP_USER_AGENT")):

@@ -14,6 +14,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 from oslo_context import context as log_context
 
 from placement_core import tracing
+from placement_core.masking import mask_query
 
 LOG = logging.getLogger(__name__)
 
@@ -152,8 +153,8 @@ def _get_length(headers: list[tuple[str, str]]) -> str:
 
 
 def _get_uri(environ: dict[str, Any]) -> str:
-    """Return the URI of the request, safe to write in one line."""
+    """Return the URI of the request without secrets, safe to write in one line."""
     query = environ.get("QUERY_STRING")
     uri = f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}"
-    uri = f"{uri}?{query}" if query else uri
+    uri = f"{uri}?{mask_query(query)}" if query else uri
     return uri if uri.isprintable() else ascii(uri)[1:-1]

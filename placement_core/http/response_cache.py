@@ -23,6 +23,9 @@ from placement_core.services import Services
 _METHODS = ("GET", "HEAD")
 #: In the long run, different requests are many.
 _MOST_REQUESTS = 4096
+#: Of the texts of a request, in characters. Longer ones are not cached: with what their answer is
+#: made from, each takes several times as much memory.
+_LONGEST_REQUEST = 2048
 #: The headers that differ between the answers to one request; the others do not.
 _HEADERS_OF_ONE_RESPONSE = ("ETag", "Content-Type", "Content-Length")
 
@@ -67,12 +70,14 @@ class ResponseCache:
         if not environ.get("PATH_INFO", "").startswith(self._prefixes) or (
                 environ["REQUEST_METHOD"] not in _METHODS or environ.get("CONTENT_LENGTH")):
             return self._app(environ, start_response)
+        texts = (
+            environ["PATH_INFO"], environ.get("QUERY_STRING"), environ.get("SCRIPT_NAME"),
+            environ["wsgi.url_scheme"], environ.get("HTTP_HOST"), environ.get("HTTP_ACCEPT"))
+        if sum(len(text) for text in texts if text) > _LONGEST_REQUEST:
+            return self._app(environ, start_response)
         rules = self._authorizer.rules()
         caller = identity.get_identity(environ)
-        key = (
-            caller, environ["PATH_INFO"], environ.get("QUERY_STRING"),
-            environ.get("SCRIPT_NAME"), environ["wsgi.url_scheme"], environ.get("HTTP_HOST"),
-            environ.get("HTTP_ACCEPT"))
+        key = (caller, texts)
         cached = self._requests.get(key)
         if cached is not None and cached.rules is rules:
             answer = self._repeat(cached, caller, environ, start_response)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from keystoneauth1 import exceptions, session
@@ -10,8 +11,9 @@ from oslo_config import cfg
 from webob import exc
 
 from placement_core import client_sessions, errors
-from placement_core.http import errors as http_errors
 from placement_core.http.apis import ApisByPath
+
+LOG = logging.getLogger(__name__)
 
 #: How long an answer of Keystone may take, unless ``http_connect_timeout`` says so. Without any
 #: bound, a Keystone that falls silent would occupy every thread.
@@ -23,8 +25,10 @@ class KeystoneAway(errors.Unavailable):
 
     code = "placement.auth.unavailable"
 
-    def __init__(self, task: str = "validate the token") -> None:
-        super().__init__(f"Keystone cannot {task} now; please try again.")
+    def __init__(
+        self, task: str = "validate the token", advice: str = "please try again"
+    ) -> None:
+        super().__init__(f"Keystone cannot {task} now; {advice}.")
 
 
 class TokenValidation(auth_token.AuthProtocol):  # type: ignore[misc]  # it has no types
@@ -49,8 +53,15 @@ class TokenValidation(auth_token.AuthProtocol):  # type: ignore[misc]  # it has 
         except (exc.HTTPServiceUnavailable, exceptions.ClientException) as error:
             away = KeystoneAway()
             away.__cause__ = error.__context__ or error
+        except exc.HTTPException:
+            raise
+        # It takes every 200 for Keystone's, and a proxy may answer with another document.
+        except Exception as error:
+            LOG.exception("the token of a request could not be validated")
+            away = KeystoneAway()
+            away.__cause__ = error
         api = self._apis.find(request.environ.get("PATH_INFO", ""))
-        return http_errors.render_error(api.render_document, away, request.environ, None)
+        return api.render_refusal(away, request.environ)
 
     def _create_session(self, **_options: Any) -> session.Session:
         """Return a session that tells Keystone of the trace of a request, and has a timeout.

@@ -55,9 +55,7 @@ def api_tween(
                 environ["PATH_INFO"] = path.removesuffix(_JSON_SUFFIX)
                 environ["HTTP_ACCEPT"] = _JSON
             response = handler(request)
-        except HTTPError as error:
-            response = api.render_document(error.status, error, environ, version)
-        except errors.Error as error:
+        except (HTTPError, errors.Error) as error:
             response = http_errors.render_error(api.render_document, error, environ, version)
         except HTTPNotFound:
             response = api.render_document(404, errors.NotFound(), environ, version)
@@ -73,8 +71,9 @@ def api_tween(
             else:
                 # Not the text of the exception: it may hold internals.
                 LOG.exception("request %s failed", environ.get(requestlog.ENVIRON_KEY))
-                version = None
                 response = api.render_document(500, errors.Error(), environ, version)
+                # As OpenStack Placement's, its headers tell of no microversion.
+                version = None
         if version is not None and versions is not None:
             response.headerlist += (
                 (HEADER, f"{versions.service_type} {format_version(version)}"),

@@ -22,11 +22,11 @@ _STYLES = "\n".join(
     f'<link rel="stylesheet" href="/static/{path.name}">'
     for path in sorted(_STATIC.glob("*.css")))
 _PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Test</title>
+<html lang="en"><head><meta charset="utf-8"><title>Test {free}</title>
 <link rel="icon" href="/static/icon.svg">
 {styles}
 <script type="module" src="/static/dashboard.js"></script></head>
-<body data-refresh-seconds="5">
+<body{refresh}>
 <main id="main" tabindex="-1"><h1>Test</h1>
 <form><label>Needed <input id="needed"></label></form>
 <section id="room" data-refresh><h2>Room</h2><p id="free">{free} free</p>
@@ -46,14 +46,14 @@ _GRID = """<div role="grid" id="map" aria-label="Hosts">""" + "".join(
         '</a></span> ' for column in range(columns)) + "</div>"
     for row, columns in ((0, 3), (1, 3), (2, 2))) + "</div>"
 
-_TREE = """<table role="treegrid" id="tree" aria-label="Projects">
+_TREE = """<div id="projects" data-refresh><table role="treegrid" id="tree" aria-label="Projects">
 <tr role="row"><th role="columnheader">Project</th><th role="columnheader">Used</th></tr>""" + (
     "".join(f"""<tr role="row" id="{name}" aria-level="{level}"{
         ' aria-expanded="true"' if name in ("research", "physics") else ""}>
 <th scope="row" role="rowheader"><a href="#to-{name}">{name}</a></th>
 <td role="gridcell">1</td></tr>""" for name, level in (
         ("research", 1), ("physics", 2), ("detector", 3), ("biology", 2), ("web", 1)))
-) + "</table>"
+) + "</table></div>"
 
 _BARS = """<figure class="picture"><svg class="drawing" viewBox="0 0 30 10">
 <g data-bars role="list" id="leases" aria-label="Leases">""" + "".join(
@@ -90,7 +90,8 @@ class ScriptTestCase(cases.BrowserTestCase):
             route.fulfill(body=file.read_bytes(), content_type=_TYPES[file.suffix])
             return
         text = _PAGE.format(
-            free=self.free, wide="wide " * 500, content=self.content, styles=_STYLES)
+            free=self.free, wide="wide " * 500, content=self.content, styles=_STYLES,
+            refresh=' data-refresh-seconds="5"' if self.status == 200 else "")
         tag = f'"{hashlib.sha256(text.encode()).hexdigest()}"'
         condition = route.request.headers.get("if-none-match")
         self.conditions.append(condition)
@@ -141,6 +142,7 @@ class TestRefresh(ScriptTestCase):
         self.free = 2
         self.refresh("As of 2")
         self.assertEqual("2 free", self.page.inner_text("#free"))
+        self.assertEqual("Test 2", self.page.title())
         self.assertEqual("12", self.page.input_value("#needed"))
         self.pass_until(lambda: len(self.conditions) == 3)
         self.assertEqual([None, None], self.conditions[:2])
@@ -168,6 +170,12 @@ class TestRefresh(ScriptTestCase):
         for begin, end in (
             ("getSelection().selectAllChildren(document.getElementById('free'))",
              "getSelection().removeAllRanges()"),
+            ("getSelection().setBaseAndExtent(document.querySelector('h1').firstChild, 0,"
+             " document.getElementById('free').firstChild, 4)",
+             "getSelection().removeAllRanges()"),
+            ("getSelection().setBaseAndExtent(document.getElementById('free').firstChild, 4,"
+             " document.querySelector('h1').firstChild, 0)",
+             "getSelection().removeAllRanges()"),
             ("document.getElementById('filter').focus()", "document.activeElement.blur()"),
         ):
             self.page.evaluate(begin)
@@ -192,6 +200,34 @@ class TestRefresh(ScriptTestCase):
         # The browser reports that on its console, too.
         self.assertEqual(2, len(self.forgive_reports("Failed to load resource")))
 
+    def test_the_page_is_gone(self) -> None:
+        """What the server says instead takes its place, and is not asked for again."""
+        for status in (403, 404):
+            self.status = 200
+            self.page.goto(f"{_ORIGIN}/")
+            self.free, self.status = status, status
+            self.pass_until(lambda: self.page.inner_text("#free") == f"{self.free} free")
+            self.assert_nothing_is_asked()
+        self.forgive_reports("Failed to load resource")
+
+    def test_the_page_is_refused(self) -> None:
+        """Nothing is wrong with the server: what is typed stays, and why is there to be read."""
+        self.status = 400
+        self.page.fill("#needed", "12")
+        self.refresh("Not refreshed")
+        self.assertRegex(
+            self.page.inner_text("#refreshed"), "this page is refused .400., load it again")
+        self.assertEqual("12", self.page.input_value("#needed"))
+        self.assert_nothing_is_asked()
+        self.assertEqual(1, len(self.forgive_reports("Failed to load resource")))
+
+    def assert_nothing_is_asked(self) -> None:
+        before = len(self.conditions)
+        self._set_visibility("visible")
+        self.page.clock.run_for(60_000)
+        self.page.wait_for_timeout(100)
+        self.assertEqual(before, len(self.conditions))
+
     def test_nobody_looks(self) -> None:
         """Nothing is asked, until somebody looks again."""
         self._set_visibility("hidden")
@@ -208,6 +244,30 @@ class TestRefresh(ScriptTestCase):
             Object.defineProperty(document, "visibilityState", {value: state, configurable: true});
             document.dispatchEvent(new Event("visibilitychange"));
         }""", state)
+
+
+class TestFocus(ScriptTestCase):
+    content = """<section id="hosts" data-refresh><h2>Hosts: {free}</h2>
+<div class="scroll" role="group" aria-label="wide" tabindex="0" id="map-scroll">
+<a href="/host1">host1</a> <a href="/host2">host2</a></div>
+<details id="table"><summary>The same as a table</summary><p>text</p></details>
+<p><a href="/host1">host1</a> <a href="/host2">host2</a></p>
+<p><code id="command">fits</code> <button data-copy="command" hidden>Copy</button></p></section>"""
+
+    def test_it_stays(self) -> None:
+        """What has no id is found again, also where a second link leads to the same page."""
+        template = self.content
+        for selector, index in (
+                ("summary", 1), ("a[href='/host2']", 1), ("a[href='/host2']", 2),
+                ("a[href='/host1']", 2), ("[data-copy]", 0)):
+            self.page.locator(selector).nth(index).focus()
+            self.free += 1
+            self.content = template.format(free=self.free)
+            self.refresh(f"As of {self.free}")
+            self.assertEqual(f"Hosts: {self.free}", self.page.inner_text("#hosts > h2"))
+            self.assertEqual((selector, index), (selector, self.page.evaluate(
+                "selector => Array.from(document.querySelectorAll(selector)).indexOf("
+                "document.activeElement)", selector)))
 
 
 class TestGrid(ScriptTestCase):
@@ -247,6 +307,18 @@ class TestTree(ScriptTestCase):
         self.assertEqual(["biology", "web"], self.press("ArrowDown", "ArrowDown"))
         self.press("Enter")
         self.assertTrue(self.page.url.endswith("#to-web"))
+
+    def test_a_row_that_gets_hidden(self) -> None:
+        """Tab reaches the tree also when the row with its Tab stop moved below a folded one."""
+        self.page.focus("#research")
+        self.press("ArrowLeft", "End")
+        self.page.focus("#needed")
+        self.content = self.content.replace('id="web" aria-level="1"', 'id="web" aria-level="2"')
+        self.free = 2
+        self.refresh("As of 2")
+        self.assertFalse(self.page.is_visible("#web"))
+        self.page.focus("#filter")
+        self.assertEqual(["research"], self.press("Tab"))
 
     def test_the_mouse(self) -> None:
         self.page.focus("#detector")

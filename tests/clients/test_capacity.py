@@ -22,6 +22,10 @@ from tests.third_party import installing
 FOLDER = pathlib.Path(__file__).parents[2] / "plugins" / "python-capacityclient"
 _REGION = "RegionOne"
 _SLOTS = "resource_type=virtual:instance,vcpus=4,memory_mb=4096,disk_gb=10,amount={}"
+#: A requirement has commas of its own.
+_HOST = ("resource_type=physical:host,min=1,max=1,"
+         'hypervisor_properties=["and", ["=", "$hypervisor_hostname", "host1"], [">=", "$vcpus", '
+         '"{}"]]')
 
 
 class _Cloud:
@@ -208,6 +212,10 @@ class TestCapacityCommands(CapacityCommandsTestCase):
         row, = self.read("lease", "whatif", "--end", "+2d", *many, code=1)
         self.assertEqual((False, {"slots": 1, "VCPU": 4}, None),
                          (row["fits"], row["missing"], row["fits_at"]))
+        for vcpus, code in (("16", 0), ("17", 1)):
+            row, = self.read("lease", "whatif", "--end", "+2d", "--reservation",
+                             _HOST.replace("{}", vcpus), code=code)
+            self.assertEqual(not code, row["fits"], row)
         self.assertEqual(1, len(self.read("lease", "next-fit", "--minutes", "60", *few)))
         done = self.run_openstack("lease", "next-fit", "--minutes", "60", *many, code=1)
         self.assertEqual("It fits at no time.\n", done.stdout)

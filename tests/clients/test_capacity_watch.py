@@ -111,6 +111,10 @@ class TestWatch(CapacityCommandsTestCase):
                     proxy.close()
                     return proxies.Answer(502)
                 case 4:
+                    return proxies.Answer(429, json.dumps({"errors": [{
+                        "detail": "The service works on 2 requests of the project already."}],
+                    }).encode(), (("Retry-After", "1"),))
+                case 5:
                     return None
                 case _:
                     return _make_answer(410, {"errors": [{"detail": "Changes were removed."}]})
@@ -128,12 +132,14 @@ class TestWatch(CapacityCommandsTestCase):
         proxy.open()
         done = self.finish(process, code=1)
         self.assertEqual(f"provider {provider.uuid} {provider.name}\n", done.stdout)
+        self.assertIn("of the project already. (HTTP 429)\n", done.stderr)
         self.assertIn("Changes were removed. (HTTP 410)\n", done.stderr)
-        (first, token), (second, _), (third, _), *_ = requests
+        (first, token), (second, _), (third, _), (fourth, _), (fifth, _), *_ = requests
         self.assertGreaterEqual(second - first, 1)
         self.assertGreaterEqual(third - second, 1)
-        self.assertEqual([token] * 4, [after for _, after in requests[:4]])
-        self.assertEqual(requests[4][1], self.file.read_text().strip())
+        self.assertGreaterEqual(fifth - fourth, 1)
+        self.assertEqual([token] * 5, [after for _, after in requests[:5]])
+        self.assertEqual(requests[5][1], self.file.read_text().strip())
 
 
 def _make_answer(status: int, document: object) -> proxies.Answer:

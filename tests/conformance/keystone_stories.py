@@ -467,6 +467,7 @@ def catalog(t: Teller) -> None:
     service, region, domain = t.service(), t.region(), t.domain()
     project = t.project("project", domain)
     child = t.project("child", project, domain)
+    t.make("projects", "closed", parent_id=domain, domain_id=domain, enabled=False)
     endpoint = t.make("endpoints", "endpoint", service_id=service, region_id=region,
                       interface="public", url="http://e.example/")
     for step, path in {
@@ -480,6 +481,15 @@ def catalog(t: Teller) -> None:
         "endpoints of no interface": "/endpoints?interface=x",
         "projects of the domain": f"/projects?domain_id={domain}",
         "projects below": f"/projects?parent_id={project}",
+        "a domain as a project": f"/projects/{domain}",
+        **{f"projects where {flag}": f"/projects?domain_id={domain}&{flag}" for flag in (
+            "enabled=True", "enabled=FALSE", "enabled=1", "enabled=0", "enabled=y", "enabled=no",
+            "enabled", "enabled=perhaps", "is_domain=False", "is_domain=True")},
+        "domains as projects": f"/projects?is_domain=1&name=domain-{t.tag}",
+        "projects as projects": f"/projects?is_domain=0&name=domain-{t.tag}",
+        "domains below": f"/projects?is_domain=1&parent_id={domain}",
+        "closed domains": f"/domains?enabled=0&name=domain-{t.tag}",
+        "open domains": f"/domains?enabled=on&name=domain-{t.tag}",
         "no such service": f"/services/{_NO_ID}", "no such region": "/regions/nowhere",
         "no such endpoint": f"/endpoints/{_NO_ID}", "no such domain": f"/domains/{_NO_ID}",
         "no such project": f"/projects/{_NO_ID}",

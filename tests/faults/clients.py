@@ -164,7 +164,8 @@ class Claimer(Client):
             held, self.history.projects[consumer], self._own.get(consumer)))
         outcome = judge(answer.status)
         self.history.note(Write(
-            name_consumer(consumer), held, answer.began, answer.ended, outcome))
+            name_consumer(consumer), held, answer.began, answer.ended, outcome,
+            server=answer.server))
         if outcome is Outcome.DONE and held == NOTHING:
             self._own.pop(consumer, None)
         elif outcome is not Outcome.REFUSED or consumer in self._own:
@@ -181,7 +182,7 @@ class Claimer(Client):
     def _note(self, answer: Answer, consumer: str, document: Any) -> None:
         name = name_consumer(consumer)
         held = list_held(document)
-        self.history.note(Read(name, held, answer.began, answer.ended))
+        self.history.note(Read(name, held, answer.began, answer.ended, answer.server))
         if held:
             self._own[consumer] = document["consumer_generation"]
             self.history.note(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
+
+import fixtures
+import webob
 
 from placement_core import app, db
 from placement_core.context import Identity
 from placement_core.http import requestlog
 from placement_core.http.apis import ApisByPath
-from placement_core.http.concurrency import ConcurrencyLimit, RequestSlots
+from placement_core.http.concurrency import ConcurrencyLimit, Overloaded, RequestSlots
 from placement_core.http.identity import ENVIRON_KEY
 from placement_core.http.project_share import ProjectShare
 from placement_core.placement.records import InventoryValues
@@ -155,18 +159,46 @@ class TestOverload(base.TestCase):
         slots = RequestSlots(1, 0, 1.0, lambda: False)
         limit = ConcurrencyLimit(self.fail, slots, ApisByPath(app.APIS))
         slots.acquire()
-        for path, code in (("/usages", None), ("/v3/limits", None), ("/v1/leases", None),
-                           ("/capacity/v1/quota", "placement.overloaded")):
+        for path, version, code in (
+            ("/usages", None, None), ("/usages", "placement 1.22", None),
+            ("/usages", "placement 1.23", "placement.overloaded"),
+            ("/usages", "placement latest", "placement.overloaded"),
+            ("/usages", "placement 9.9", None), ("/usages", "placement x", None),
+            ("/v3/limits", None, None), ("/v1/leases", None, None),
+            ("/capacity/v1/quota", None, "placement.overloaded"),
+        ):
             answer: list = []
             environ = {"PATH_INFO": path, "REQUEST_METHOD": "GET"}
+            if version is not None:
+                environ["HTTP_OPENSTACK_API_VERSION"] = version
             body = b"".join(limit(environ, lambda *given, answer=answer: answer.extend(given)))
             self.assertEqual("503 Service Unavailable", answer[0])
             self.assertEqual("2", dict(answer[1])["Retry-After"])
             self.assertIn("application/json", dict(answer[1])["Content-Type"])
             self.assertIn("more requests than it can answer in time", body.decode())
             self.assertEqual("placement.overloaded", environ[requestlog.ERROR_CODE_KEY])
-            if code is not None:
-                self.assertEqual(code, json.loads(body)["errors"][0]["code"])
+            if "errors" in json.loads(body):
+                self.assertEqual(code, json.loads(body)["errors"][0].get("code"), version)
+
+
+class TestOverloadAfterWaiting(http_base.HttpTestCase):
+    """A request that left its slot to others, and gets none again."""
+
+    options = {("api", "max_concurrent_requests"): 3}
+
+    def test_its_code_is_noted(self) -> None:
+        def idle(_turn: object) -> contextlib.AbstractContextManager[None]:
+            raise Overloaded
+
+        self.useFixture(fixtures.MonkeyPatch("placement_core.http.concurrency._Turn.idle", idle))
+        request = webob.Request.blank(
+            "/capacity/v1/changes?after=now&wait=1", headers={"X-Auth-Token": "admin"})
+        response = request.get_response(self.app)
+        self.assertEqual((503, "2"), (response.status_int, response.headers["Retry-After"]))
+        self.assertEqual("placement.overloaded", response.json["errors"][0]["code"])
+        self.assertEqual("placement.overloaded", request.environ[requestlog.ERROR_CODE_KEY])
+        self.assertIn(
+            "more requests than it can answer", request.environ[requestlog.ERROR_TEXT_KEY])
 
 
 class TestProjectShare(base.TestCase):
@@ -185,12 +217,15 @@ class TestProjectShare(base.TestCase):
         start_response("204 No Content", [])
         return []
 
-    def ask(self, project: str | None, *roles: str, path: str = "/usages") -> tuple[str, dict]:
+    def ask(self, project: str | None, *roles: str, path: str = "/usages"
+            ) -> tuple[str, dict, bytes]:
         answer: list = []
-        environ = {"PATH_INFO": path, "REQUEST_METHOD": "GET", ENVIRON_KEY: Identity(
-            "somebody", project, roles)}
-        b"".join(self.share(environ, lambda *given: answer.extend(given)))
-        return answer[0], dict(answer[1])
+        environ = {
+            "PATH_INFO": path, "REQUEST_METHOD": "GET",
+            "HTTP_OPENSTACK_API_VERSION": "placement 1.36",
+            ENVIRON_KEY: Identity("somebody", project, roles)}
+        body = b"".join(self.share(environ, lambda *given: answer.extend(given)))
+        return answer[0], dict(answer[1]), body
 
     def begin(self, *who: str | None) -> threading.Thread:
         thread = threading.Thread(target=self.ask, args=who, daemon=True)
@@ -201,10 +236,13 @@ class TestProjectShare(base.TestCase):
     def test_a_third_is_refused(self) -> None:
         threads = [self.begin("one", "member") for _ in range(2)]
         for path in ("/usages", "/v3/limits", "/v1/leases", "/capacity/v1/quota"):
-            status, headers = self.ask("one", "member", path=path)
+            status, headers, body = self.ask("one", "member", path=path)
             self.assertEqual("429 Too Many Requests", status)
             self.assertEqual("1", headers["Retry-After"])
             self.assertIn("application/json", headers["Content-Type"])
+            if path in ("/usages", "/capacity/v1/quota"):
+                self.assertEqual(
+                    "placement.undefined_code", json.loads(body)["errors"][0]["code"])
         # Others have their own share, and services work for everybody.
         threads += [self.begin("two", "member"), self.begin("one", "service"),
                     self.begin(None, "reader")]

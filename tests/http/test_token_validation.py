@@ -75,6 +75,9 @@ class TestAway(ValidationTestCase):
             self.assertEqual("5", response.headers["Retry-After"])
             self.assertEqual("application/json", response.headers["Content-Type"])
             self.assertIn("Keystone cannot validate the token now", response.text)
+        for version, code in (("1.22", None), ("1.36", "placement.auth.unavailable")):
+            response = self.ask("GET", "/resource_providers", token="t", version=version)
+            self.assertEqual(code, response.json["errors"][0].get("code"))
 
     def test_nothing_listens(self) -> None:
         with socket.socket() as bound:
@@ -89,6 +92,22 @@ class TestAway(ValidationTestCase):
     def test_it_fails(self) -> None:
         self.restart(self.useFixture(served.Served(fail)).url)
         self.assert_away()
+
+    def test_it_is_not_keystone(self) -> None:
+        """Such as a proxy's page: the middleware expects no other document, and stumbles."""
+        for body in (b"<html>maintenance</html>", b"{}", b'{"token": null}', b'{"token": {}}',
+                     b"[]"):
+            with self.subTest(body):
+                def answer(
+                    _environ: dict[str, Any], start_response: Any, body: bytes = body
+                ) -> Iterable[bytes]:
+                    start_response("200 OK", [("Content-Type", "application/json")])
+                    return [body]
+
+                self.restart(self.useFixture(served.Served(answer)).url)
+                log = self.useFixture(fixtures.FakeLogger())
+                self.assert_away()
+                self.assertIn("Traceback", log.output)
 
     def test_it_is_silent(self) -> None:
         """No option has to say how long that may last."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import http
 import io
 import logging
 import sys
@@ -33,6 +34,11 @@ PATH = "/capacity/v1/changes"
 _EVERY_SECONDS = 0.1
 #: For how many seconds a client may ask to wait.
 _WAITS = {str(seconds) for seconds in range(31)}
+#: Then a stream ends. The server queues whatever a client does not read, and does not tell how
+#: much that is; the next stream of the client has a connection, and a queue, of its own.
+_MOST_STREAM_BYTES = 8 * 1024 * 1024
+#: Of the answer that a stream begins with; the stream has its own.
+_HEADERS_OF_ONE_ANSWER = ("content-type", "content-length", "cache-control")
 #: The digest of nothing: whoever has read something reads again.
 _UNKNOWN = (-1, -1)
 
@@ -114,6 +120,10 @@ class CommitEvent:
             except errors.Unavailable:
                 # Those who wait ask, and are told.
                 digest = _UNKNOWN
+            except Exception:
+                if self._digest != _UNKNOWN:  # Once, not ten times a second.
+                    LOG.exception("the commits cannot be followed")
+                digest = _UNKNOWN
             if digest != self._digest:
                 self._digest = digest
                 self._moved.set()
@@ -150,10 +160,11 @@ class WatchApplication:
             # The WSGI application is not to wait. What else is said is for it to refuse.
             seconds = int(query.pop("wait")[-1])
         answer = await self._ask(scope, query)
-        if answer.status == 200 and scope.path == PATH and wants_events:
-            await self._stream(scope, protocol, query, answer)
-            return
-        if scope.path == PATH:
+        # A browser asks with another method what it may do, and gets no changes.
+        if answer.status == 200 and scope.path == PATH and scope.method == "GET":
+            if wants_events:
+                await self._stream(scope, protocol, query, answer)
+                return
             answer = await self._wait(scope, query, answer, seconds)
         protocol.response_bytes(answer.status, answer.headers, answer.body)
 
@@ -174,8 +185,10 @@ class WatchApplication:
     async def _stream(
         self, scope: Scope, protocol: Any, query: dict[str, list[str]], answer: Answer
     ) -> None:
+        headers = [(name, value) for name, value in answer.headers
+                   if name.lower() not in _HEADERS_OF_ONE_ANSWER]
         stream = protocol.response_stream(200, [
-            ("content-type", media.EVENTS), ("cache-control", "no-store"),
+            *headers, ("content-type", media.EVENTS), ("cache-control", "no-store"),
             ("x-accel-buffering", "no")])
         sending = asyncio.ensure_future(self._send(scope, stream, query, answer))
         gone = asyncio.ensure_future(protocol.client_disconnect())
@@ -191,12 +204,16 @@ class WatchApplication:
     ) -> None:
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + changes.LONGEST_STREAM_SECONDS
-        pulse_at, is_first = loop.time(), True
+        pulse_at, is_first, sent_bytes = loop.time(), True, 0
         while answer.status == 200:
             document = orjson.loads(answer.body)
             if document["changes"] or is_first:
-                await stream.send_bytes(changes.make_event(
-                    document["next"], answer.body if document["changes"] else None))
+                event = changes.make_event(
+                    document["next"], answer.body if document["changes"] else None)
+                await stream.send_bytes(event)
+                sent_bytes += len(event)
+                if sent_bytes >= _MOST_STREAM_BYTES:
+                    return
                 pulse_at, is_first = loop.time() + changes.PULSE_SECONDS, False
             while not document["more"] and not await self._commits.wait(
                     _get_digest(document), pulse_at - loop.time()):
@@ -207,9 +224,7 @@ class WatchApplication:
             if loop.time() >= ends_at:
                 return
             answer = await self._ask_again(scope, query, document["next"])
-        await stream.send_bytes(
-            b"event: error\ndata: " + b" ".join(answer.body.split()) + b"\n"
-            + f"retry: {1000 * changes.RETRY_SECONDS}\n\n".encode())
+        await stream.send_bytes(changes.make_error_event(*_read_error(answer)))
 
     async def _ask_again(
         self, scope: Scope, query: dict[str, list[str]], token: str
@@ -238,6 +253,22 @@ def _get_digest(document: dict[str, Any]) -> Digest:
     return position.revision, position.digest
 
 
+def _read_error(answer: Answer) -> tuple[str, str]:
+    """Return the code of an error, and the sentence that a worker's event has of it."""
+    try:
+        document = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        document = None
+    match document:
+        case {"errors": [{"code": code, "detail": detail}, *_]}:
+            # The explanation of the status comes first, on a line of its own.
+            return code, detail.strip().rpartition("\n")[2].strip()
+        case {"error": {"message": message}} | {"message": message}:
+            # Keystone's, or ours in its place: a 401, which has no code.
+            return errors.Error.code, message
+    return errors.Error.code, http.HTTPStatus(answer.status).phrase
+
+
 def _call(app: WSGIApplication, environ: dict[str, Any]) -> Answer:
     started: list[tuple[str, list[tuple[str, str]]]] = []
 
@@ -263,7 +294,9 @@ def _make_environ(scope: Scope, query_string: str) -> dict[str, Any]:
     return environ | {
         "REQUEST_METHOD": scope.method, "SCRIPT_NAME": "", "PATH_INFO": scope.path,
         "QUERY_STRING": query_string, "SERVER_NAME": host, "SERVER_PORT": port or "80",
-        "SERVER_PROTOCOL": "HTTP/1.1", "REMOTE_ADDR": scope.client.rpartition(":")[0],
-        "HTTP_ACCEPT": "application/json", "wsgi.version": BaseHandler.wsgi_version,
+        "SERVER_PROTOCOL": "HTTP/1.1", "HTTP_ACCEPT": "application/json",
+        # IPv6 has brackets, which belong to the port.
+        "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]"),
+        "wsgi.version": BaseHandler.wsgi_version,
         "wsgi.url_scheme": scope.scheme, "wsgi.input": io.BytesIO(), "wsgi.errors": sys.stderr,
         "wsgi.multithread": True, "wsgi.multiprocess": False, "wsgi.run_once": False}

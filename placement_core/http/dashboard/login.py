@@ -132,4 +132,6 @@ class IdentityService:
         except (exceptions.Unauthorized, exceptions.NotFound, exceptions.Forbidden):
             pass
         except exceptions.ClientException as error:
-            raise KeystoneAway("log you out") from error
+            raise KeystoneAway(
+                "revoke your token", "this browser has forgotten it, and it ends by itself"
+            ) from error

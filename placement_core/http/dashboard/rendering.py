@@ -18,14 +18,14 @@ from placement_core.context import Identity
 from placement_core.http import replies, urls
 from placement_core.http.conditional import ETag
 from placement_core.http.dashboard import filters, paths, static_files, strip
-from placement_core.http.dashboard.pictures import patterns
+from placement_core.http.dashboard.pictures import elements, patterns
 from placement_core.http.dashboard.sections import Section
 from placement_core.http.dashboard.strip import Strip
 from placement_core.http.operations import Call, Reply
 from placement_core.workers import store
 
 #: How often a page that is looked at refreshes itself.
-REFRESH_SECONDS = 5
+_REFRESH_SECONDS = 5
 #: What a page shows of the time may be so old: it is read again after that, changed or not.
 _TIME_STEP_SECONDS = 30
 
@@ -54,6 +54,7 @@ class Page:
     :ivar path: below the dashboard.
     :ivar me: who is calling; None: nobody has logged in.
     :ivar strip: None: the page shows no state.
+    :ivar refresh_seconds: how often it refreshes itself; None: never.
     """
 
     title: str
@@ -62,17 +63,13 @@ class Page:
     strip: Strip | None = None
     read_at: datetime.datetime | None = None
     can_log_out: bool = False
+    refresh_seconds: int | None = None
 
     @property
     def navigation(self) -> list[NavigationLink]:
         """Return the links to the main pages."""
         return [NavigationLink(text, path, path == self.path.rstrip("/"))
                 for text, path in _NAVIGATION]
-
-    @property
-    def refresh_seconds(self) -> int:
-        """Return how often the page refreshes itself."""
-        return REFRESH_SECONDS
 
 
 def render(
@@ -91,7 +88,9 @@ def render(
     page = Page(
         title, urllib.parse.unquote(address.removeprefix(f"{mount}{paths.PREFIX}")),
         call.ctx.identity, state, datetime.datetime.now(datetime.UTC),
-        can_log_out=call.services.conf.api.auth_strategy == "keystone")
+        can_log_out=call.services.conf.api.auth_strategy == "keystone",
+        # What is refused now would be refused again, and counted each time.
+        refresh_seconds=_REFRESH_SECONDS if status == 200 else None)
     partial = partial or any(
         isinstance(value, Section) and value.passing
         for value in (*context.values(), state.backlog))
@@ -111,15 +110,19 @@ def respond(
 
 
 def tag(call: Call) -> ETag | None:
-    """Return the entity tag of a page: its URL, its reader, all changes, and the time."""
-    return ETag((_digest_files(), call.address, repr(call.ctx.identity)), of_changes=True,
-                step_seconds=_TIME_STEP_SECONDS)
+    """Return the entity tag of a page: its URL, its reader, the policy, all changes, the time."""
+    policy = call.digest_policy()
+    if policy is None:
+        return None
+    return ETag(
+        (_digest_files(), call.address, repr(call.ctx.identity), policy),
+        of_changes=True, step_seconds=_TIME_STEP_SECONDS)
 
 
 def tag_with_refusals(call: Call) -> ETag | None:
     """Return the entity tag of a page that shows which requests were refused, too."""
     page_tag = tag(call)
-    return page_tag and dataclasses.replace(page_tag, read_more=store.read_newest)
+    return page_tag and dataclasses.replace(page_tag, read_more=store.digest_refusals)
 
 
 def get_mount(call: Call) -> str:
@@ -161,7 +164,7 @@ def _environment() -> jinja2.Environment:
         patterns=patterns.draw_patterns(), fills=patterns.FILLS)
     environment.filters.update(
         number=filters.format_number, seconds=filters.format_seconds,
-        when=filters.format_moment)
+        when=filters.format_moment, key=elements.make_key)
     return environment
 
 

@@ -12,7 +12,6 @@ from placement_core.http.dashboard import (
     projects as project_pages,
     queries,
     rendering,
-    scopes,
     static_files,
 )
 from placement_core.http.dashboard.views import (
@@ -38,7 +37,7 @@ OPERATIONS = (
     Operation("GET", "/hosts/{uuid}", host.show, policy=capacity.PROVIDERS_LIST,
               query=queries.HOST, etag=rendering.tag, also=host.RULES),
     Operation("GET", "/leases", leases.show, policy=lease_policies.LEASES_GET,
-              query=queries.LEASES, etag=rendering.tag, also=scopes.LEASE_RULES),
+              query=queries.LEASES, etag=rendering.tag, also=leases.RULES),
     Operation("GET", "/leases/{id}", lease.show, policy=lease_policies.LEASES_GET,
               query=queries.NOTHING, etag=rendering.tag, also=lease.RULES),
     Operation("GET", "/projects", projects.show, policy=capacity.QUOTA_LIST,

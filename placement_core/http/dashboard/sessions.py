@@ -116,10 +116,9 @@ class Sessions:
                 return _show_form(environ, _parse(environ.get("QUERY_STRING", "")))
             _check_origin(environ)
             return self._log_in(environ) if path == paths.LOGIN else self._log_out(environ)
-        except HTTPError as error:
-            response: WSGIApplication = self._render_error(error.status, error, environ, None)
-        except errors.Error as error:
-            response = http_errors.render_error(self._render_error, error, environ, None)
+        except (HTTPError, errors.Error) as error:
+            response: WSGIApplication = http_errors.render_error(
+                self._render_error, error, environ, None)
         return response
 
     def _log_in(self, environ: dict[str, Any]) -> WSGIApplication:
@@ -141,14 +140,21 @@ class Sessions:
 
     def _log_out(self, environ: dict[str, Any]) -> WSGIApplication:
         token = _read_cookie(environ)
-        if token:
-            self._service.log_out(token)
+        ended = _make_cookie(environ, "")
+        try:
+            if token:
+                self._service.log_out(token)
+        except errors.Unavailable as error:
+            # Whoever leaves is logged out here at least.
+            response = http_errors.render_error(self._render_error, error, environ, None)
+            response.headerlist.append(ended)
+            return response  # type: ignore[no-any-return]
 
         def answer(
             environ: dict[str, Any], start_response: StartResponse
         ) -> Iterable[bytes]:
             login = rendering.make_url(urls.get_mount_path(environ), "/login", {})
-            return _redirect(environ, start_response, login, _make_cookie(environ, ""))
+            return _redirect(environ, start_response, login, ended)
 
         return answer
 
@@ -215,8 +221,12 @@ def _parse(text: str) -> dict[str, str]:
 
 
 def _read_cookie(environ: dict[str, Any]) -> str | None:
+    # Other applications of the host may have cookies at which SimpleCookie gives up.
+    own_cookies = ";".join(
+        pair for pair in environ.get("HTTP_COOKIE", "").split(";")
+        if pair.partition("=")[0].strip() == COOKIE)
     try:
-        morsel = http.cookies.SimpleCookie(environ.get("HTTP_COOKIE", "")).get(COOKIE)
+        morsel = http.cookies.SimpleCookie(own_cookies).get(COOKIE)
     except http.cookies.CookieError:
         return None
     return morsel.value if morsel is not None else None

@@ -10,7 +10,6 @@ import functools
 import hashlib
 import pathlib
 import re
-from collections.abc import Mapping
 
 from placement_core import errors
 from placement_core.http.operations import Call, Reply
@@ -20,6 +19,7 @@ _MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml"}
 _REFERENCE = re.compile(rb"""(?<=["'])\./([a-z0-9_-]+\.(?:css|js|svg))(?=["'])""")
+_WITH_DIGEST = re.compile(r"([a-z0-9_-]+)\.[0-9a-f]{16}(\.(?:css|js|svg))")
 _HEADERS = (("Cache-Control", "public, max-age=31536000, immutable"),)
 
 
@@ -61,11 +61,17 @@ def load() -> StaticFiles:
 
 
 def show(call: Call) -> Reply:
-    """Send a static file."""
-    name = call.path["name"]
-    contents: Mapping[str, bytes] = load().contents
-    if name not in contents:
+    """Send a static file.
+
+    While the hosts of a service are upgraded, a page of another release asks for its files here.
+    Those of this release are better than none, and nobody keeps them under the other name.
+    """
+    files, name = load(), call.path["name"]
+    other = _WITH_DIGEST.fullmatch(name)
+    present_name = files.names.get("".join(other.groups()), name) if other else name
+    if present_name not in files.contents:
         raise errors.NotFound("There is no such file.")
     return Reply(
-        body=contents[name], media_type=_MEDIA_TYPES[pathlib.PurePath(name).suffix],
-        headers=_HEADERS)
+        body=files.contents[present_name],
+        media_type=_MEDIA_TYPES[pathlib.PurePath(present_name).suffix],
+        headers=_HEADERS if present_name == name else ())

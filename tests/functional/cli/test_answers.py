@@ -257,6 +257,19 @@ class TestDocuments(AnswersTestCase):
                 name, arguments, "-f", "csv" if name in tables else "shell", **self.words)
             self.assertNotRegex(printed, _PYTHON, name)
 
+    def test_sorting_changes_no_cell(self) -> None:
+        """Nested values stay JSON, and what is not there stays blank."""
+        for formatter in ("csv", "table", "value"):
+            _, printed = self.call("providers list", "", "-f", formatter)
+            _, ordered = self.call("providers list", "-c name --sort-column name", "-f", formatter,
+                                   "--sort-descending")
+            self.assertEqual(["c2", "c1"], re.findall("c[12]", ordered), formatter)
+            for column in ("name", "uuid"):
+                _, ordered = self.call(
+                    "providers list", f"--sort-column {column}", "-f", formatter)
+                self.assertEqual(
+                    sorted(printed.splitlines()), sorted(ordered.splitlines()), formatter)
+
     def test_yaml(self) -> None:
         for name, arguments in _CALLS.items():
             _, printed = self.call(name, arguments, "-f", "yaml", **self.words)

@@ -44,7 +44,8 @@ class TestNames(cases.PageTestCase):
         regions.create(self.ctx, id="RegionOne")
         domain = domains.create(self.ctx, name="<b>garden").id
         registered.create_many(self.ctx, self.services.catalog, [
-            {"service_id": service, "resource_name": "class:VCPU", "default_limit": 10}])
+            {"service_id": service, "resource_name": name, "default_limit": 10}
+            for name in ("class:VCPU", "class-VCPU", "my cores")])
         parent = domain
         project_names = [name[:64] for name in NAMES]
         for name in project_names:

@@ -231,6 +231,9 @@ class TestBadInput(browsing.BrowsingTestCase):
 
     def test_everything_is_said_at_once(self) -> None:
         page = self.show(400, count="x", vcpu="y", start="z")
+        # Asking it again would be refused again; other pages refresh themselves.
+        self.assertNotIn("data-refresh-seconds", page.body.attrs)
+        self.assertIn("data-refresh-seconds", self.show().body.attrs)
         self.assertEqual(3, len(page.select(".field-error")))
 
     def test_what_was_typed_is_there_again(self) -> None:

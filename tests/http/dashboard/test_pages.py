@@ -9,13 +9,14 @@ import fixtures
 import sqlalchemy as sa
 
 from placement_core import db
+from placement_core.catalog import projects
 from placement_core.reservations import records, tables
 from placement_core.reservations.manager import heartbeats
 from placement_core.reservations.provisioning import outbox
 from placement_core.thresholds import monitor, webhooks
 from tests import databases
 from tests.http.dashboard import cases
-from tests.http.leases_api.cases import NOBODY
+from tests.http.leases_api.cases import NOBODY, date, whole
 
 
 @databases.on_each_database
@@ -44,6 +45,54 @@ class TestEmpty(cases.PageTestCase):
                 "/explain?resources=VCPU", "/explain?q=what%3F", "/explain?q=resources%3DX:1",
                 "/explain?resources=VCPU:1&required=%00"):
             self.page(path, 400)
+
+
+class TestLastingIds(cases.DemoTestCase):
+    """Scripts know what a user did to an element by its id, when a refresh makes a new one."""
+
+    def find_ids(self, path: str, selector: str) -> dict[str, str]:
+        """Return {what an element is or says: its id}."""
+        page = bs4.BeautifulSoup(self.get_html(path), "html.parser")
+        return {element.get("href") or element.get_text(): element["id"]
+                for element in page.select(selector)}
+
+    def test_projects(self) -> None:
+        before = self.find_ids("/projects", "[role=treegrid] tbody tr[id]")
+        [domain] = self.services.catalog.domains(self.ctx)
+        projects.create(self.ctx, name="aaa", domain_id=domain.id)
+        after = self.find_ids("/projects", "[role=treegrid] tbody tr[id]")
+        self.assertEqual(len(before) + 1, len(after))
+        self.assertEqual(before, {name: after[name] for name in before})
+
+    def test_leases(self) -> None:
+        places = (("", ".booking"), ("/leases", ".booking"), ("/leases?by=project", "h3"),
+                  ("/leases?by=host", "h3"))
+        before = [self.find_ids(*place) for place in places]
+        self.lease(whole(), start_date="now", end_date=date(0.5), token="jane:aaa")
+        after = [self.find_ids(*place) for place in places]
+        for ids, later_ids in zip(before, after, strict=True):
+            self.assertEqual(ids, {name: later_ids[name] for name in ids})
+        self.assertGreater(len(after[0]), len(before[0]))
+
+
+class TestRefreshedParts(cases.DemoTestCase):
+    def test_whose_page_it_is(self) -> None:
+        """Another tab may log in as somebody else, and a lease may get another name."""
+        [lease, *_] = self.v1("GET", "/leases", token="admin").json["leases"]
+        page = bs4.BeautifulSoup(self.get_html(f"/leases/{lease['id']}"), "html.parser")
+        for selector, text in ((".me", "admin"), ("h1", lease["name"])):
+            [part] = page.select(selector)
+            self.assertIn(text, part.text)
+            self.assertIn("data-refresh", part.attrs)
+            self.assertTrue(part["id"])
+
+
+class TestLongCalendar(cases.DemoTestCase):
+    def test_to_the_last_year(self) -> None:
+        """A calendar of all times that leases may have; no tick is beyond them."""
+        for by in ("time", "host"):
+            page = self.page(f"/leases?by={by}&start=0001-01-01 00:00&end=9998-01-01 00:00")
+            self.assertIn("The same as a table", page.texts)
 
 
 @databases.on_each_database

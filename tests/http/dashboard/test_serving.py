@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 import sys
+import time
+import types
 from typing import Any
 
 import bs4
@@ -10,6 +14,7 @@ import fixtures
 
 from placement_core import app, errors, http
 from placement_core.http import dashboard
+from placement_core.http.capacity_api import policies
 from tests import base as tests_base, databases
 from tests.http import base
 from tests.http.dashboard import browsing
@@ -74,8 +79,19 @@ class TestHeaders(browsing.BrowsingTestCase):
             self.assertIn(response.content_type, {
                 ".css": "text/css", "s.js": "text/javascript", ".svg": "image/svg+xml",
             }.get(address[-4:], "text/javascript"))
-        for name in ("nothing.css", "page.css", "..%2Fapi.py", "../api.py"):
+        for name in ("nothing.css", "page.css", "..%2Fapi.py", "../api.py",
+                     "nothing.0123456789abcdef.css", "page.0123456789abcdef.js"):
             self.assertEqual(404, self.get(f"/static/{name}").status_int, name)
+
+    def test_static_files_of_another_release(self) -> None:
+        """While hosts are upgraded, a page of one asks another for its files: ours will do."""
+        page = bs4.BeautifulSoup(self.get().text, "html.parser")
+        address = page.select_one("link[href*='/page.']")["href"]
+        present = self.ask("GET", address, version=None, token=None)
+        other = self.get("/static/page.0123456789abcdef.css")
+        self.assertEqual((200, present.body, "text/css"), (
+            other.status_int, other.body, other.content_type))
+        self.assertEqual("private, no-store", other.headers["Cache-Control"])
 
     def test_head_and_options(self) -> None:
         head = self.get(method="HEAD")
@@ -183,6 +199,47 @@ class TestTags(browsing.BrowsingTestCase):
         now[0] = 60.0
         tags.append(self.get().headers["ETag"])
         self.assertEqual(len(tags), len(set(tags)))
+
+
+class TestTagsAndPolicy(browsing.BrowsingTestCase):
+    """A page that anybody may read shows what the policy in force lets its reader see."""
+
+    def setUp(self) -> None:
+        folder = self.useFixture(fixtures.TempDir()).path
+        self.path = pathlib.Path(folder, "policy.yaml")
+        self.path.write_text("{}")
+        self.options = {**self.options, ("oslo_policy", "policy_file"): str(self.path)}
+        super().setUp()
+
+    def change(self, rules: str, seconds: int) -> None:
+        """Have the policy changed, and looked at."""
+        self.path.write_text(rules)
+        later = self.path.stat().st_mtime + seconds
+        os.utime(self.path, (later, later))
+        clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + seconds)
+        self.useFixture(fixtures.MonkeyPatch("placement_core.http.policy.time", clock))
+
+    def test_a_rule_that_is_withdrawn(self) -> None:
+        """Neither the browser's copy nor ours is shown any more, until it is granted again."""
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.http.conditional.time.time", lambda: 0.0))
+        refusal = f"the policy rule {policies.ROOM_HOSTS}"
+        tag = self.get().headers["ETag"]
+        self.assertEqual(304, self.get(If_None_Match=tag).status_int)
+        self.change(f'"{policies.ROOM_HOSTS}": "!"', 60)
+        response = self.get(If_None_Match=tag)
+        self.assertEqual(200, response.status_int)
+        self.assertIn(refusal, response.text)
+        self.assertIn(refusal, self.get().text)
+        self.change("{}", 120)
+        self.assertNotIn(refusal, self.get().text)
+        self.assertEqual(304, self.get(If_None_Match=tag).status_int)
+
+    def test_rules_that_a_remote_service_decides(self) -> None:
+        """No page has a tag: nothing tells when that service decides otherwise."""
+        self.change('"capacity:nothing": "http://127.0.0.1:9/check"', 60)
+        self.assertEqual(200, self.get().status_int)
+        self.assertNotIn("ETag", self.get().headers)
 
 
 class TestPlaces(browsing.BrowsingTestCase):

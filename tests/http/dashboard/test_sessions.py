@@ -115,6 +115,18 @@ class TestLogin(SessionTestCase):
         self.assertEqual(401, self.open(cookie=cookie, method="DELETE").status_int)
         self.assertEqual(200, self.open(cookie=cookie, method="HEAD").status_int)
 
+    def test_cookies_of_others(self) -> None:
+        """What other applications of the host put there is in nobody's way."""
+        for cookies in ('x={"a":1}; %s', '%s; x={"a":1}', 'x="; %s', "=;;%s; x=a,b c;"):
+            session = self.log_in()
+            cookie = cookies % session
+            self.assertEqual(200, self.open(cookie=cookie).status_int, cookies)
+            self.assertEqual(303, self.open(cookie=cookies % f"y{session}").status_int, cookies)
+            self.assertEqual(303, self.post(_LOGOUT, headers={"Cookie": cookie}).status_int)
+            status, _, _ = keystone_service.admin(self.keystone).send(
+                "GET", "/auth/tokens", headers={"X-Subject-Token": session.partition("=")[2]})
+            self.assertEqual(404, status, cookies)
+
     def test_an_application_credential(self) -> None:
         credential = identities.make_credential(self.keystone)
         response = self.post(_LOGIN, method="application_credential",
@@ -262,6 +274,16 @@ class TestTrouble(SessionTestCase):
                     response.status_int, response.content_type))
                 self.assertIn("Keystone cannot", response.text)
                 self.assertEqual("5", response.headers["Retry-After"])
+
+    def test_it_does_not_answer_at_the_end_of_a_session(self) -> None:
+        """The browser forgets the token, and the page says that it was not revoked."""
+        self.restart(auth_url="http://127.0.0.1:9")
+        response = self.post(_LOGOUT, headers={"Cookie": "placement_dashboard=t"})
+        self.assertEqual(503, response.status_int)
+        [ended] = http.cookies.SimpleCookie(response.headers["Set-Cookie"]).values()
+        self.assertEqual(("", "0", "/dashboard"), (ended.value, ended["max-age"], ended["path"]))
+        self.assertIn("this browser has forgotten it", response.text)
+        self.assertIn("no-store", response.headers["Cache-Control"])
 
     def test_it_is_not_named(self) -> None:
         """The service says so at its start."""

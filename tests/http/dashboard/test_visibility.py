@@ -64,7 +64,7 @@ class TestVisibility(cases.DemoTestCase):
         for project_id in owners:
             reader = self.as_reader(names[project_id])
             own = {lease["id"] for lease in self.leases if lease["project_id"] == project_id}
-            for path in ("", "/leases", "/leases?by=host", "/leases?by=project"):
+            for path in ("", "/leases", "/leases?by=project"):
                 shown = {link.rpartition("/")[2] for link in self.page(path, **reader).links
                          if "/leases/" in link}
                 self.assertEqual(own, shown, path)
@@ -74,6 +74,19 @@ class TestVisibility(cases.DemoTestCase):
                     self.assertNotIn("rack3-host", self.read(path, **reader))
                 else:
                     self.page(path, 404, **reader)
+
+    def test_hosts_of_leases(self) -> None:
+        """On which hosts leases are is for those who may list what reservations hold."""
+        host = "rack3-host06"
+        self.assertIn(host, self.read("/leases?by=host"))
+        self.assertIn("Host of the freepool", self.read(f"/leases?host={host}"))
+        reader = self.as_reader("physics")
+        for query in ("by=host", f"host={host}", "host=nothing", f"by=project&host={host}"):
+            self.assertNotIn(host, self.read(f"/leases?{query}", status=403, **reader), query)
+        for path in ("/leases", "/leases?by=project", "/leases?host="):
+            texts = self.read(path, **reader)
+            self.assertNotIn("by host", texts)
+            self.assertNotIn("Host of the freepool", texts)
 
     def test_limits_of_others(self) -> None:
         """The history of a limit is read by those of its project."""

@@ -80,8 +80,7 @@ def _stream(call: Call, answer: Answer, filters: Filters, most: int) -> Iterator
                 yield _make_event(call, each)
         except errors.Error as error:
             # The status was sent long ago; the reader comes back, and gets that of its request.
-            yield (f"event: error\ndata: {replies.dump_json(_render_error(error)).decode()}\n"
-                   f"retry: {1000 * RETRY_SECONDS}\n\n").encode()
+            yield make_error_event(error.code, str(error))
 
 
 def _make_event(call: Call, answer: Answer) -> bytes:
@@ -99,8 +98,10 @@ def make_event(token: str, data: bytes | None) -> bytes:
     return f"event: changes\nid: {token}\ndata: ".encode() + data + b"\n\n"
 
 
-def _render_error(error: errors.Error) -> dict[str, str]:
-    return {"code": error.code, "detail": str(error)}
+def make_error_event(code: str, detail: str) -> bytes:
+    """Return the last event of a stream that cannot go on."""
+    data = replies.dump_json({"code": code, "detail": detail})
+    return b"event: error\ndata: " + data + f"\nretry: {1000 * RETRY_SECONDS}\n\n".encode()
 
 
 def _render(call: Call, answer: Answer) -> change_documents.Document:

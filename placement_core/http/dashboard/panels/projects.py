@@ -27,12 +27,8 @@ _USUAL = ("class:VCPU", "cores", "VCPU")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProjectRow:
-    """A domain or project, with a picture of what it has.
+    """A domain or project, with a picture of what it has."""
 
-    :ivar number: its place among all.
-    """
-
-    number: int
     node: TreeNode
     bar: Markup
 
@@ -86,7 +82,7 @@ def read_tree(
         choices.make_choices(
             call, path, "resource", {name: name for name in names}, resource_name),
         resource_name, [
-            ProjectRow(number, node, _draw(
+            ProjectRow(node, _draw(
                 number, node, counts_below=hierarchical and node.is_limit_set))
             for number, node in enumerate(nodes[first:first + most], first)],
         first, len(nodes), summary.find_tight_limits(overview, most_limits),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 
 from markupsafe import Markup
@@ -41,6 +42,11 @@ def clean(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(character if _is_allowed(character) else _REPLACEMENT for character in text)
+
+
+def make_key(text: str) -> str:
+    """Return what an id may have in place of a text, such as the id of a project."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def format_percent(part: float, whole: float) -> str:

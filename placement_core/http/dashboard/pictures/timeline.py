@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
@@ -140,10 +142,12 @@ def _find_height(free: int, total: int) -> int:
 def _draw_steps(
     picture_id: str, period: Period, steps: Sequence[Step], total: int, unit: str
 ) -> Iterator[Markup]:
-    for number, step in enumerate(steps):
+    for step in steps:
         y = _find_height(step.free, total)
+        # The first step begins, and the last one ends, where the period does, which goes on.
+        end = "last" if step is steps[-1] else f"{step.end_at:%Y%m%d%H%M%S}"
         yield _GAP.format(
-            id=f"{picture_id}-step-{number}", href=step.href, y=y,
+            id=f"{picture_id}-step-{end}", href=step.href, y=y,
             x=period.place(step.start_at), width=period.measure(step.start_at, step.end_at),
             height=_CURVE - y, full=_CURVE, end=period.place(step.end_at),
             label=f"{_format(step.start_at)} to {_format(step.end_at)}: {step.free} {unit} free")
@@ -159,15 +163,18 @@ def _draw_rises(period: Period, steps: Sequence[Step], total: int) -> Iterator[M
 def _draw_bookings(
     picture_id: str, period: Period, bookings: Sequence[Booking], above: int
 ) -> Iterator[Markup]:
+    bars_of: collections.Counter[str] = collections.Counter()
     for number, booking in enumerate(bookings):
+        key = elements.make_key(booking.href)
+        bars_of[key] += 1
         y = above + number * _LEASE + (_LEASE - _BAR) // 2
         state = _CLASSES.get(booking.state, booking.state.lower())
         x, width = (period.place(booking.start_at),
                     period.measure(booking.start_at, booking.end_at))
         name = elements.clean(booking.name)
         yield _BOOKING.format(
-            id=f"{picture_id}-lease-{number}", href=booking.href, state=state, x=x, y=y,
-            width=width, height=_BAR, baseline=y + 12, name=name,
+            id=f"{picture_id}-lease-{key}-{bars_of[key]}", href=booking.href, state=state,
+            x=x, y=y, width=width, height=_BAR, baseline=y + 12, name=name,
             label=f"{name}, {booking.state}: {_format(booking.start_at)} to "
                   f"{_format(booking.end_at)}",
             pattern=patterns.draw_overlay(state, x=x, y=y, width=width, height=_BAR))
@@ -179,14 +186,13 @@ def _draw_ticks(period: Period, height: int) -> Iterator[Markup]:
     Every other one is ``minor``: it can be left out where space is rare.
     """
     every = datetime.timedelta(days=max(1, round(period.seconds / _SECONDS_A_DAY / _MOST_TICKS)))
-    day = period.start_at.replace(hour=0, minute=0, second=0, microsecond=0) + every
-    minor = ""
-    while day < period.end_at:
+    first = period.start_at.replace(hour=0, minute=0, second=0, microsecond=0) + every
+    # A day after the last one may be beyond the last year that there is.
+    for number in range(math.ceil((period.end_at - first) / every)):
+        day = first + number * every
         yield _TICK.format(
-            minor=minor, x=period.place(day), height=height, baseline=height + 14,
-            label=f"{day:%b} {day.day}")
-        minor = "" if minor else " minor"
-        day += every
+            minor=" minor" if number % 2 else "", x=period.place(day), height=height,
+            baseline=height + 14, label=f"{day:%b} {day.day}")
 
 
 def _format(moment: datetime.datetime) -> str:

@@ -2,6 +2,10 @@
 
 const PART = "[data-refresh][id]";
 const FIELD = "input[id]:not([type=hidden]), select[id], textarea[id]";
+// The page is not there any more, or not for this reader.
+const GONE = [401, 403, 404, 410];
+// What the server says of itself, and not of the request.
+const isPassing = (status) => status >= 500 || status === 408 || status === 429;
 const seconds = Number(document.body.dataset.refreshSeconds);
 
 // {id: markup as the server sent it}: scripts change what stands in the document.
@@ -11,26 +15,42 @@ let etag = null;
 let current = new Date();
 let timer = null;
 let running = false;
+// Whether the server will answer no better to the same request.
+let refused = false;
 
 /** Whether the user has marked text there, or is in a field: it stays as it is for now. */
 function isInUse(part) {
   const selection = getSelection();
-  if (selection && !selection.isCollapsed && part.contains(selection.anchorNode)) {
+  if (selection && !selection.isCollapsed && selection.containsNode(part, true)) {
     return true;
   }
   return part.contains(document.activeElement) && document.activeElement.matches(FIELD);
 }
 
-/** What finds an element again in the part that takes the place of its own; "" for nothing. */
-function identify(element) {
-  const href = element.getAttribute("href");
-  return element.id ? `#${CSS.escape(element.id)}` : href ? `a[href="${CSS.escape(href)}"]` : "";
+/** A selector of what an element is. */
+function describe(element) {
+  if (element.id) {
+    return `#${CSS.escape(element.id)}`;
+  }
+  if (element.matches("details[id] > summary")) {
+    return `#${CSS.escape(element.parentElement.id)} > summary`;
+  }
+  const name = ["href", "data-copy"].find((each) => element.hasAttribute(each));
+  return name ? `[${name}="${CSS.escape(element.getAttribute(name))}"]` : element.localName;
+}
+
+/** Return a function that finds the element again in the part that takes the place of its own. */
+function locate(part, element) {
+  const selector = describe(element);
+  // Links may lead to the same page.
+  const index = Array.from(part.querySelectorAll(selector)).indexOf(element);
+  return (fresh) => fresh.querySelectorAll(selector)[index];
 }
 
 /** Remember what a user did to a part; return a function that does it to a fresh one. */
 function keepState(part) {
   const hasFocus = part.contains(document.activeElement);
-  const focused = hasFocus ? identify(document.activeElement) : "";
+  const findFocused = hasFocus && locate(part, document.activeElement);
   const details = new Map(Array.from(
     part.querySelectorAll("details"), (each, index) => [each.id || index, each.open]));
   const scrollers = Array.from(part.querySelectorAll(".scroll[id]"),
@@ -52,8 +72,8 @@ function keepState(part) {
       }
     }
     if (hasFocus) {
-      const same = focused && fresh.querySelector(focused);
-      (same || fresh.querySelector('[tabindex="0"], a, button'))?.focus({ preventScroll: true });
+      const focused = findFocused(fresh) ?? fresh.querySelector('[tabindex="0"], a, button');
+      focused?.focus({ preventScroll: true });
     }
   };
 }
@@ -61,6 +81,7 @@ function keepState(part) {
 /** Replace the parts that differ; return whether all of them are as the server sent them. */
 function update(text) {
   const fresh = new DOMParser().parseFromString(text, "text/html");
+  document.title = fresh.title;
   let complete = true;
   for (const part of fresh.querySelectorAll(PART)) {
     const old = document.getElementById(part.id);
@@ -122,14 +143,19 @@ async function refresh() {
     showStale("the server does not answer");
     return;
   }
-  if (response.type === "opaqueredirect") {
-    // The session has ended.
+  if (response.type === "opaqueredirect" || GONE.includes(response.status)) {
+    // The session has ended, or what is shown is not to be seen any more. The server says so.
+    refused = true;
     location.reload();
   } else if (response.ok || response.status === 304) {
     current = new Date();
     tell("");
-  } else {
+  } else if (isPassing(response.status)) {
     showStale(`the server answers ${response.status}`);
+  } else {
+    // A form may be half filled in, so the page stays.
+    refused = true;
+    showStale(`this page is refused (${response.status}), load it again to see why`);
   }
 }
 
@@ -140,7 +166,7 @@ function isVisible() {
 /** Refresh now, and again after some seconds, as long as somebody looks. */
 async function run() {
   clearTimeout(timer);
-  if (running || !isVisible()) {
+  if (running || refused || !isVisible()) {
     return;
   }
   running = true;

@@ -14,7 +14,8 @@ const stops = new Map();
 export function rove(root, selector, listItems) {
   for (const group of root.querySelectorAll(selector)) {
     const items = listItems(group);
-    const stop = items.find((item) => item.id && item.id === stops.get(group.id)) ?? items[0];
+    const stop = items.find(
+      (item) => item.id && item.id === stops.get(group.id) && !item.hidden) ?? items[0];
     for (const item of items) {
       item.setAttribute("tabindex", item === stop ? "0" : "-1");
     }

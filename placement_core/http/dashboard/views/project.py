@@ -13,7 +13,7 @@ from placement_core.http.capacity_api import policies
 from placement_core.http.dashboard import projects, rendering, scopes, sections
 from placement_core.http.dashboard.panels import calendar, projects as panel
 from placement_core.http.dashboard.panels.calendar import LeaseBar
-from placement_core.http.dashboard.pictures import bars
+from placement_core.http.dashboard.pictures import bars, elements
 from placement_core.http.dashboard.pictures.bars import BarPart
 from placement_core.http.dashboard.pictures.timeline import Period
 from placement_core.http.errors import NotAllowed
@@ -98,7 +98,7 @@ def _make_row(name: str, quota: ResourceQuota) -> QuotaRow:
     return QuotaRow(
         name, quota, limit, free, [
             LimitRow(bound.node_id, bound, _find_limit(bound.limit)) for bound in quota.chain],
-        bars.draw_bar(f"quota-{name}".replace(":", "-"), name, parts, limit=limit))
+        bars.draw_bar(f"quota-{elements.make_key(name)}", name, parts, limit=limit))
 
 
 def _find_limit(amount: amounts.Amount) -> int | None:
@@ -122,7 +122,8 @@ def _find_largest(call: Call, project_id: str, names: Sequence[str]) -> list[Top
     """Return the largest consumers of each resource that the project uses."""
     queries = call.services.quota
     return [TopOfResource(name, top_consumers.find_largest(
-        call.ctx, queries.cells, [project_id], queries.units([name]), most=_MOST_CONSUMERS))
+        call.ctx, queries.cells, [project_id], queries.units([name]), most=_MOST_CONSUMERS,
+        moves_once=queries.counting.moves_once))
         for name in names]
 
 

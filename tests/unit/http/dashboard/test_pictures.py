@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 import time
 from collections.abc import Iterator
@@ -145,6 +146,24 @@ class TestTimeline(PictureTestCase):
         self.assertEqual(
             "of 4 hosts at least 1 are free, fewest from 2026-12-03 18:00; 2 leases",
             self.describe(root)[1])
+
+    def test_ids(self) -> None:
+        """They stay, whatever comes before or passes; a lease may have several bars."""
+        ends = [_START + number * _DAY for number in range(1, 5)]
+        bookings = [Booking("training", "ACTIVE", _START, end, f"/leases/{name}")
+                    for name, end in zip("abba", ends, strict=True)]
+
+        def find_ids(name: str, first: int) -> list[str]:
+            root = self.parse(timeline.draw_timeline(
+                "t", "t", Period(ends[first], _PERIOD.end_at + first * _DAY), _START, [
+                    Step(start, end, 4, "/") for start, end in itertools.pairwise(
+                        [*ends[first:], _PERIOD.end_at + first * _DAY])],
+                bookings[first:], total=4, unit="hosts"))
+            return [element.attrib["id"] for element in _find(root, name)]
+
+        self.assertEqual(find_ids("gap", 0)[1:], find_ids("gap", 1))
+        self.assertEqual(find_ids("booking", 0)[1], find_ids("booking", 1)[0])
+        self.assertEqual(4, len(set(find_ids("booking", 0))))
 
     def test_days(self) -> None:
         """A date for each of 14 days, fewer than one a day for a year; half of them are minor."""
