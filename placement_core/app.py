@@ -41,6 +41,7 @@ from placement_core.http.policy import Authorizer, make_enforcer
 from placement_core.http.project_share import ProjectShare
 from placement_core.http.readiness import Readiness
 from placement_core.http.response_cache import ResponseCache
+from placement_core.http.unexpected_errors import UnexpectedErrors
 from placement_core.http.worker_reports import WorkerReports
 from placement_core.migrations import sync
 from placement_core.monitoring.process import ProcessNotes
@@ -65,9 +66,14 @@ def make_app(
     :raises errors.ConfigurationError: one line with option, value and expectation.
     """
     parts = services.build(conf)
-    app = _assemble(parts, apis)
-    on_end(functools.partial(_end, parts))
-    _prepare_database(parts)
+    try:
+        app = _assemble(parts, apis)
+        on_end(functools.partial(_end, parts))
+        _prepare_database(parts)
+    except BaseException:
+        # Whoever called may try again and again.
+        parts.database.dispose()
+        raise
     if conf.api.auth_strategy == "noauth2" and conf.api.allow_remote_noauth2:
         LOG.warning("[api] allow_remote_noauth2: whatever a caller says is believed")
     LOG.info(
@@ -154,7 +160,7 @@ def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
             parts.database, conf.api.max_concurrent_requests, slots.count_waiting))
     if parts.reporter is not None:
         app = WorkerReports(app, parts.reporter)
-    app = _add_health(app, parts)
+    app = UnexpectedErrors(_add_health(app, parts), by_path)
     if dashboard is not None:
         app = dashboard.add_headers(app)
     if conf.cors.allowed_origin:
@@ -234,11 +240,11 @@ def _add_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
 def _prepare_database(parts: Services) -> None:
     """Wait for the database, upgrade or check its schema, and insert standard names."""
     services.wait_for_database(parts.conf)
-    if parts.conf.placement_database.sync_on_startup:
+    if (parts.conf.placement_database.sync_on_startup
+            and not sync.read_status(parts.database).usable):
         sync.sync(services.database_settings(parts.conf), LOG.info)
-    else:
-        # A worker may take the place of one that died while the next release is rolled out.
-        sync.require_usable(parts.database)
+    # A worker may take the place of one that died while the next release is rolled out.
+    sync.require_usable(parts.database)
     standard.ensure(parts.context())
     _check_depth(parts)
     for path in sqlite_files.find_exposed(parts.conf.placement_database.connection):

@@ -27,6 +27,12 @@ def mask_text(text: str) -> str:
     return "".join(words)
 
 
+def mask_query(query: str) -> str:
+    """Return the query string of a URL without secrets."""
+    # A question mark is what tells parameters from other text.
+    return _masked_word(f"?{query}")[1:]
+
+
 def _masked_word(word: str) -> str:
     begin, end = word.find("://"), word.rfind("@")
     # What is masked already shows who logs in.

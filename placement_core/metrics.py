@@ -13,6 +13,7 @@ reads from the database (``State``).
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import glob
 import os
@@ -86,8 +87,8 @@ STATE: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "1: the state, which the worker that is scraped reads from the database, is of the last "
         "minute. 0: it is not known, and left out.", ()),
     "index_age_seconds": (
-        "How long ago the capacity index of the worker that is scraped was current for sure.",
-        ()),
+        "For how long attempts to refresh the capacity index of the worker that is scraped have "
+        "failed; 0: it is current.", ()),
     "index_providers": ("How many resource providers its capacity index has.", ()),
     "leases": ("How many leases there are, by status; deleted ones are not counted.",
                ("status",)),
@@ -256,28 +257,36 @@ class _Metrics:
         self.threads = Gauge(
             "placement_core_threads", "How many Python threads the workers have.",
             registry=registry, multiprocess_mode="livesum")
-        # The newest value counts: a manager that was started again has a process id of its own.
+        # Those of a manager that is gone are not true any more. The newest value counts while two
+        # of them live.
         self.room = _Series(Gauge(
             "placement_core_room",
             "How much there is of each resource class: total, reserved, capacity, used, held, "
             "promised, free, largest.", ("resource_class", "state"), registry=registry,
-            multiprocess_mode="mostrecent"))
+            multiprocess_mode="livemostrecent"))
+        self.room_set_at = Gauge(
+            "placement_core_room_timestamp_seconds", "When a manager computed that, in Unix time.",
+            registry=registry, multiprocess_mode="livemostrecent")
         self.fullest_quotas = _Series(Gauge(
             "placement_core_quota_fullest_ratio",
             "The largest share that a project uses of what it may use of a resource; 1 is all.",
-            ("resource",), registry=registry, multiprocess_mode="mostrecent"))
+            ("resource",), registry=registry, multiprocess_mode="livemostrecent"))
         self.full_quotas = _Series(Gauge(
             "placement_core_quota_projects_over",
             "How many projects use 80, 95, 100 percent or more of what they may use.",
-            ("resource", "percent"), registry=registry, multiprocess_mode="mostrecent"))
+            ("resource", "percent"), registry=registry, multiprocess_mode="livemostrecent"))
+        self.quotas_set_at = Gauge(
+            "placement_core_quota_timestamp_seconds",
+            "When a manager computed how full quotas are, in Unix time.",
+            registry=registry, multiprocess_mode="livemostrecent")
         self.audit_findings = Gauge(
             "placement_core_audit_findings",
             "How many stored sums were wrong when a manager audited them last, and how many "
-            "providers an index lacked a change of.", registry=registry,
-            multiprocess_mode="mostrecent")
+            "providers its own capacity index lacked a change of.", registry=registry,
+            multiprocess_mode="livemostrecent")
         self.audited_at = Gauge(
             "placement_core_audit_timestamp_seconds", "When that was, in Unix time.",
-            registry=registry, multiprocess_mode="mostrecent")
+            registry=registry, multiprocess_mode="livemostrecent")
 
     def get_label(self, name: str) -> str:
         """Return a name as a label value, or ``other`` once there are too many."""
@@ -319,12 +328,12 @@ class _ProcessCollector:
 
     def collect(self) -> Iterable[Metric]:
         """Return all metrics; the gauges of processes that live only."""
-        from prometheus_client import multiprocess
-
         for path in glob.glob(os.path.join(glob.escape(self._folder), "gauge_live*_*.db")):
             pid = int(path.removesuffix(".db").rpartition("_")[2])
             if not _is_alive(pid):
-                multiprocess.mark_process_dead(pid, self._folder)  # type: ignore[no-untyped-call]
+                # Another scrape may be faster.
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(path)
         collected: Iterable[Metric] = self._collector.collect()  # type: ignore[no-untyped-call]
         return collected
 
@@ -377,7 +386,7 @@ def get_present() -> object:
 def make_page(read_state: Callable[[], State] = dict) -> WSGIApplication:
     """Return the application that Prometheus scrapes.
 
-    :param read_state: returns the service's state within about a second.
+    :param read_state: returns the service's state within some seconds.
     """
     from prometheus_client import CollectorRegistry, make_wsgi_app
 
@@ -510,6 +519,7 @@ def set_room(amounts: Mapping[tuple[str, ...], int]) -> None:
         for labels in _metrics.room.keys() | {
                 labels for labels in amounts if labels[0] in chosen}:
             _metrics.room[labels].set(amounts.get(labels, 0))
+        _metrics.room_set_at.set(time.time())
 
 
 def _choose(names: Iterable[str], shown: Collection[str], most: int) -> set[str]:
@@ -532,6 +542,7 @@ def set_quota(fills: Mapping[str, QuotaFill]) -> None:
         for percentage, count in fills[name].over.items()}
     for labels in _metrics.full_quotas.keys() | over.keys():
         _metrics.full_quotas[labels].set(over.get(labels, 0))
+    _metrics.quotas_set_at.set(time.time())
 
 
 def set_process(

@@ -41,7 +41,6 @@ from placement_core.plugin_api.reservations import ReservationPlugin
 from placement_core.quota import (
     claim_expiry,
     coverage,
-    members,
     nodes,
     recheck_order,
     resources,
@@ -77,12 +76,11 @@ from placement_core.reservations.scheduling.booking_index import BookingIndex
 from placement_core.room import RoomQueries
 from placement_core.thresholds import webhooks
 from placement_core.thresholds.monitor import ThresholdMonitor
+from placement_core.thresholds.webhooks import Sender
 from placement_core.workers.reporter import WorkerReporter
 
 T = TypeVar("T")
 
-#: How many calls to a compute service a thread of the manager makes in a row.
-_MOST_CALLS = 100
 #: How many old rows the manager deletes in one transaction.
 _PRUNE_BATCH = 500
 #: How many such transactions it executes in a row.
@@ -154,8 +152,7 @@ class Services:
 
         :raises errors.Unavailable: limits or the catalog are not known now.
         """
-        return coverage.find_gaps(ctx, self.quota, judged_elsewhere={
-            *budgets.BUDGETS, members.RESOURCE_NAME})
+        return coverage.find_gaps(ctx, self.quota, judged_elsewhere=budgets.BUDGETS)
 
     def manager(self, renderer: LeaseRenderer) -> Manager:
         """Return the manager that executes lease events and periodic tasks in this process.
@@ -204,8 +201,11 @@ class Services:
             tasks += [
                 PeriodicTask("look at thresholds", self.conf.thresholds.interval,
                              self.thresholds.check),
-                PeriodicTask("reports to webhooks", 2, functools.partial(
-                    webhooks.deliver, targets=self.thresholds.targets)),
+                *(PeriodicTask(f"reports to webhook {number}", 2, Sender(target).deliver,
+                               is_drain=True)
+                  for number, target in enumerate(self.thresholds.targets, 1)),
+                PeriodicTask("removal of reports that no webhook took", 60, functools.partial(
+                    webhooks.discard_late, targets=self.thresholds.targets), is_drain=True),
             ]
         if metrics.is_started():
             tasks += [
@@ -226,9 +226,10 @@ class Services:
             tasks += [
                 PeriodicTask(
                     f"calls to the compute service ({number})", options.poll_seconds,
-                    functools.partial(outbox.make_calls, driver=self.compute,
-                                      owner=f"{owner}:{number}", most=_MOST_CALLS,
-                                      patience_seconds=options.server_deletion_timeout))
+                    functools.partial(_make_next_call, driver=self.compute,
+                                      owner=f"{owner}:{number}",
+                                      patience_seconds=options.server_deletion_timeout),
+                    is_drain=True)
                 for number in range(options.manager_threads)]
         return Manager(owner, self.context, self.transitions, settings, tasks)
 
@@ -248,6 +249,11 @@ def _prune_in_batches(prune: Callable[..., int], ctx: Context, **options: Any) -
     for _ in range(_MOST_BATCHES):
         if prune(ctx, most=_PRUNE_BATCH, **options) < _PRUNE_BATCH:
             return
+
+
+def _make_next_call(ctx: Context, **options: Any) -> bool:
+    """Make one call to the compute service that is due; return whether there was one."""
+    return outbox.make_calls(ctx, most=1, **options).taken > 0
 
 
 def build(conf: cfg.ConfigOpts) -> Services:

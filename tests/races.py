@@ -121,6 +121,37 @@ class Paused:
         self._join()
 
 
+class Interruption:
+    """Runs a function before one of the statements that this thread sends through an engine.
+
+    A test that counts ``number`` up until ``happened`` is False has tried all places.
+
+    :ivar happened: whether there were as many statements.
+    """
+
+    def __init__(self, engine: sa.Engine, number: int, function: Callable[[], Any]) -> None:
+        self.happened = False
+        self._engine = engine
+        self._left = number
+        self._function = function
+        self._thread = threading.get_ident()
+
+    def _notice(self, *_anything: object) -> None:
+        if self.happened or threading.get_ident() != self._thread:
+            return
+        self._left -= 1
+        if not self._left:
+            self.happened = True  # what the function itself sends does not count
+            self._function()
+
+    def __enter__(self) -> Self:
+        sa.event.listen(self._engine, "before_cursor_execute", self._notice)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        sa.event.remove(self._engine, "before_cursor_execute", self._notice)
+
+
 def _until_somebody_waits(database: Database, ended: threading.Event) -> None:
     """Return when a transaction waits for a lock, or ``ended`` is set."""
     if database.dialect not in _WAITING:

@@ -133,19 +133,21 @@ def _last_stream() -> int:
 def _read(stream: BinaryIO) -> tuple[Counts, Counts]:
     """Count the outcomes in a subunit stream: of all tests, and of the conformance suite.
 
-    Names the tests that failed, and the ends of their tracebacks: the whole is far above by then.
+    Prints the ends of tracebacks, and then which tests failed: the whole is far above by then.
     """
     counts: Counts = collections.Counter()
     conformance: Counts = collections.Counter()
+    failed: list[str] = []
 
     def count(test: dict[str, Any]) -> None:
         outcome = _OUTCOMES.get(str(test["status"]), "failed")
         counts[outcome] += 1
         if outcome == "failed":
-            print(f"failed: {test['id']}")
+            failed.append(str(test["id"]))
             # Of the first ones: where most fail, they fail for one reason.
-            if counts["failed"] <= _MOST_TRACEBACKS:
-                print(_end_of_traceback(test["details"]), end="")
+            end = _end_of_traceback(test["details"])
+            if end and len(failed) <= _MOST_TRACEBACKS:
+                print(f"{test['id']} ended with\n{end}", end="")
         if _CONFORMANCE.match(str(test["id"])):
             conformance[outcome] += 1
 
@@ -153,6 +155,9 @@ def _read(stream: BinaryIO) -> tuple[Counts, Counts]:
     result.startTestRun()
     subunit.ByteStreamToStreamResult(stream, non_subunit_name="stdout").run(result)
     result.stopTestRun()
+    # Together: where only the end of a log is kept, it names all of them.
+    for test_id in failed:
+        print(f"failed: {test_id}")
     return counts, conformance
 
 

@@ -71,21 +71,24 @@ class Service(fixtures.Fixture):
 
     def __init__(
         self,
-        connection: str,
+        connection: str | None,
         *,
         by: str = "serve",
         workers: int = 1,
         options: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
         bind: str = "127.0.0.1",
+        configuration: str | None = None,
     ) -> None:
         """Prepare to serve.
 
-        :param connection: the URL of a database that has its tables (SQLite: made by ``serve``).
+        :param connection: the URL of a database that has its tables (SQLite: made by ``serve``);
+            None: ``configuration`` has it.
         :param by: a key of ``COMMANDS``.
         :param options: more environment, such as OS_PLACEMENT__…
         :param arguments: more of the command.
         :param bind: where it listens.
+        :param configuration: the text of placement.conf; the environment goes before it.
         """
         self._connection = connection
         self._by = by
@@ -93,6 +96,7 @@ class Service(fixtures.Fixture):
         self._options = dict(options or {})
         self._arguments = arguments
         self._bind = bind
+        self._configuration = configuration
 
     def _setUp(self) -> None:
         folder = tempfile.mkdtemp(prefix="placement-served-")
@@ -103,6 +107,8 @@ class Service(fixtures.Fixture):
         self.address = f"127.0.0.1:{port}"
         self.url = f"http://{self.address}"
         self.log = pathlib.Path(folder, "log")
+        if self._configuration is not None:
+            pathlib.Path(folder, "placement.conf").write_text(self._configuration)
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*COMMANDS[self._by](f"{self._bind}:{port}", self._workers), *self._arguments],
@@ -118,6 +124,8 @@ class Service(fixtures.Fixture):
     def _environment(self, folder: str) -> dict[str, str]:
         root = pathlib.Path(__file__).parent.parent
         kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+        if self._connection is not None:
+            kept["OS_PLACEMENT_DATABASE__CONNECTION"] = self._connection
         return {
             **kept,
             "PYTHONPATH": os.pathsep.join([str(root), str(root / "plugins")]),
@@ -126,7 +134,6 @@ class Service(fixtures.Fixture):
             # The machine's own placement.conf is none of our business.
             "OS_PLACEMENT_CONFIG_DIR": folder,
             "OS_API__AUTH_STRATEGY": "noauth2",
-            "OS_PLACEMENT_DATABASE__CONNECTION": self._connection,
             **self._options,
         }
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from placement_core import metrics, tracing
+from placement_core import forks, metrics, tracing
 from placement_core.changes import vector
 from placement_core.context import Context
 from placement_core.db.database import Database
@@ -47,6 +45,8 @@ class Follower(Generic[T]):
     One thread refreshes it while the others wait. A forked process starts without a version.
 
     :param name: of what is derived, for the metrics.
+    :ivar failing_since: the monotonic time of the first call of ``present`` that failed, if none
+        has succeeded since.
     """
 
     def __init__(self, database: Database, refresh: Refresh[T], name: str) -> None:
@@ -54,7 +54,7 @@ class Follower(Generic[T]):
         self._refresh = refresh
         self._name = name
         self.forget()
-        _FOLLOWERS.add(self)
+        forks.call_in_child(self, Follower.forget)
 
     def forget(self) -> None:
         """Drop the version; the next call loads it again.
@@ -62,6 +62,7 @@ class Follower(Generic[T]):
         Not thread-safe, because it replaces the lock.
         """
         self._condition = threading.Condition()
+        self.failing_since: float | None = None
         self._known: Version[T] | None = None
         self._refreshing = False
         self._started = 0
@@ -80,6 +81,15 @@ class Follower(Generic[T]):
 
         :raises errors.Unavailable: the database does not answer.
         """
+        try:
+            version = self._find_present(ctx)
+        except Exception:
+            self.failing_since = self.failing_since or time.monotonic()
+            raise
+        self.failing_since = None
+        return version
+
+    def _find_present(self, ctx: Context) -> Version[T]:
         started_before = self._started
         own = self.own_context(ctx)
         if self._known is None:
@@ -142,14 +152,3 @@ class Follower(Generic[T]):
         metrics.observe_index_refresh(
             self._name, "load" if known is None else "update", time.perf_counter() - started)
         return fresh
-
-
-_FOLLOWERS: weakref.WeakSet[Follower[Any]] = weakref.WeakSet()
-
-
-def _forget_after_fork() -> None:
-    for follower in list(_FOLLOWERS):
-        follower.forget()
-
-
-os.register_at_fork(after_in_child=_forget_after_fork)

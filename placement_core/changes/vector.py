@@ -23,10 +23,12 @@ from placement_core.db.number_texts import BETWEEN_NUMBERS, BETWEEN_ROWS
 
 _heads, _changes = tables.change_heads, tables.changes
 
-#: True of all heads. A change of limits writes all of them anew, and on PostgreSQL many changes
-#: before a vacuum leave thousands of pages with a head in some: reading all of these takes longer
-#: than all else that a request does. With a bound that it does not know when it plans, it expects
-#: a third of the heads, and finds them by their key once their table has some hundred pages.
+#: True of all heads. A change of limits writes all of them anew. PostgreSQL cannot use the room of
+#: the old ones again while other changes of limits wait with older snapshots, so thousands of
+#: changes by several clients leave thousands of pages with a head in some: reading all of these
+#: takes longer than all else that a request does. With a bound that it does not know when it
+#: plans, it expects a third of the heads, and finds them by their key once there are some hundred
+#: pages.
 _is_head = _heads.c.slot >= sa.select(sa.literal_column("0")).scalar_subquery()
 
 _DIGEST = PreparedRead(

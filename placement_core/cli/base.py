@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import gc
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from cliff import columns, command, lister, show
+from cliff.formatters import base as formatters
 from oslo_config import cfg
 
 from placement_core import conf, errors, services as service_parts
@@ -70,7 +70,8 @@ class Configured(command.Command):
         """Run the command; any error travels as one line."""
         try:
             return super().run(parsed_args) or self.exit_code
-        except Failed:
+        except (Failed, BrokenPipeError):
+            # Whoever stops reading makes no error: cliff ends the command in silence.
             raise
         except Exception as error:
             if isinstance(error, errors.Error) and not failures.is_of_server(error):
@@ -171,11 +172,9 @@ class Lister(Configured, lister.Lister):
             return 0
         if parsed_args.formatter == TABLE and not parsed_args.columns:
             parsed_args.columns = [name for name in column_names if name not in self.beside]
-        # Sorting needs to see where there is nothing.
-        make_cells = list if parsed_args.sort_columns else functools.partial(
-            _make_cells, parsed_args.formatter)
-        return super().produce_output(
-            parsed_args, column_names, [make_cells(row) for row in rows])
+        # Sorting needs to see where there is nothing, so cells are made after it.
+        self.formatter = _CellFormatter(self.formatter)
+        return super().produce_output(parsed_args, column_names, rows)
 
 
 class Checker(Lister):
@@ -188,6 +187,8 @@ class Checker(Lister):
         """Run the command; if the checks themselves fail, its exit code tells that apart."""
         try:
             return super().run(parsed_args)
+        except BrokenPipeError:
+            raise
         except Exception as error:
             if self.app.options.debug:
                 raise
@@ -302,6 +303,25 @@ def _make_cells(formatter: str, row: Sequence[object]) -> list[object]:
     if formatter in _FLAT:
         return [_flatten(cell) for cell in row]
     return ["" if cell is None and formatter == TABLE else cell for cell in row]
+
+
+class _CellFormatter(formatters.ListFormatter):
+    """A formatter whose rows become cells before it prints them."""
+
+    def __init__(self, formatter: formatters.ListFormatter) -> None:
+        self._formatter = formatter
+
+    def add_argument_group(self, parser: argparse.ArgumentParser) -> None:
+        """Add the formatter's options."""
+        self._formatter.add_argument_group(parser)
+
+    def emit_list(
+        self, column_names: Sequence[str], data: Iterable[Sequence[object]], stdout: TextIO,
+        parsed_args: argparse.Namespace,
+    ) -> None:
+        """Print the rows."""
+        rows = [_make_cells(parsed_args.formatter, row) for row in data]
+        self._formatter.emit_list(column_names, rows, stdout, parsed_args)
 
 
 def _flatten(cell: object) -> object:

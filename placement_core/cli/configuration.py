@@ -84,7 +84,7 @@ def _read_values(
     options: cfg.ConfigOpts
 ) -> Iterable[tuple[str, cfg.Opt, object, cfg.LocationInfo | None]]:
     """Return each option that may be set, with its value and who set it."""
-    known = namespaces.load_options()
+    known = namespaces.load_options().groups
     for group, auth_options in settings.list_auth_options(
             settings.read_settings(options)).items():
         known[group] = [*known.get(group, ()), *auth_options]

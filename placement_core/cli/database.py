@@ -17,8 +17,8 @@ _VALUE = "value"
 class SyncDatabase(base.Command):
     """Make the database's schema, upgrade it, or take over that of upstream Placement.
 
-    Sets sequences that are behind their tables (PostgreSQL). Safe to repeat. Stop the
-    services first: they must not write meanwhile.
+    Sets sequences that are behind their tables (PostgreSQL). Safe to repeat. The services of the
+    previous release may serve meanwhile; stop upstream Placement before it is taken over.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

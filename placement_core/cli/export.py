@@ -51,11 +51,12 @@ class Export(base.Checker):
     --to URL writes into a database of that service, whose schema its own migrations have made,
     and which has no rows but those that the service makes by itself; all in one transaction, or
     nothing. --to FILE writes lines of JSON, {"table": …, "values": …}, in an order that foreign
-    keys allow; the file is there as a whole or not at all, and "-" is stdout. Everything is read
-    in one transaction that sees one moment. What the other service cannot have is listed with the
-    reason.
+    keys allow; the file is there as a whole or not at all, a pipe or a device is written into, and
+    "-" is stdout. Everything is read in one transaction that sees one moment. What the other
+    service cannot have is listed with the reason.
 
-    Exit code 0: everything is exported. 1: something is left out. 255: nothing is written.
+    Exit code 0: everything is exported. 1: something is left out. 255: nothing is written, but
+    for a part of the lines to stdout, a pipe or a device.
     """
 
     empty = "Everything is exported."

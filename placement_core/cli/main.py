@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -16,6 +17,8 @@ from placement_core.cli import commands, config_options
 
 #: The logger of errors that oslo.db does not know.
 _DATABASE_ERRORS = "oslo_db.sqlalchemy.exc_filters"
+#: The exit code when nobody reads what is printed, as that of a process that SIGPIPE ends.
+_READER_GONE = 141
 
 
 def get_version() -> str:
@@ -123,5 +126,27 @@ def _make_command_manager() -> commandmanager.CommandManager:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # Without a command cliff would open a shell of its own.
-    return PlacementCore().run(arguments or ["--help"])
+    try:
+        # Without a command cliff would open a shell of its own.
+        return PlacementCore().run(arguments or ["--help"])
+    finally:
+        # A process may be started without one of them; cliff's pager closes one nobody reads.
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            if not stream.closed:
+                _flush(stream)
+
+
+def _flush(stream: TextIO) -> None:
+    """Write what a stream has buffered; exit as cliff does if nobody reads it.
+
+    The interpreter would print an error instead, with another exit code.
+    """
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        with open(os.devnull, "wb") as nothing:
+            # The interpreter flushes again.
+            os.dup2(nothing.fileno(), stream.fileno())
+        sys.exit(_READER_GONE)
+    except OSError:
+        pass  # A full disk, say: the interpreter flushes again, and reports it.

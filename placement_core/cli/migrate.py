@@ -81,7 +81,8 @@ class CopyMigration(_Migration):
 
     Safe to repeat, and to kill: records keep their ids, each batch is one transaction, and the
     next run goes on with what is not equal. What was copied and is gone from the source stays,
-    unless --prune is given. Outcomes and exit codes are those of "migrate check"; create and
+    unless --prune is given, which is refused for a source in another place than that with which
+    "migrate diff" compared last. Outcomes and exit codes are those of "migrate check"; create and
     update are done then.
     """
 
@@ -94,12 +95,14 @@ class CopyMigration(_Migration):
             help="delete what was copied earlier and is gone from the source")
         parser.add_argument(
             "--pace", metavar="RECORDS", type=base.parse_count,
-            help="how many records to write in a second at most")
+            help="how many records to write or delete in a second at most")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the copy."""
         with self._open(parsed_args) as here, self.progress() as bars:
+            if parsed_args.prune:
+                here.require_places(parsed_args.sources)
             if parsed_args.execute:
                 items = [
                     item for source, contents in here.read(parsed_args.sources, bars.report)
@@ -117,9 +120,9 @@ class DiffMigration(_Migration):
     """Say what of other services' records is not the same here.
 
     A line for each difference: missing (not here), extra (here only), different (with both
-    values). Records that cannot be copied are left out; "migrate check" names them. The result is
-    remembered with the time; after a day it is stale. A run that was killed can be gone on with:
-    --resume.
+    values). What was copied from other sources only is left out, and so are records that cannot be
+    copied; "migrate check" names these. The result is remembered with the time; after a day it is
+    stale. A run that was killed can be gone on with: --resume.
 
     Exit code 0: all is equal. 1: it is not. 255: the comparison did not run.
     """

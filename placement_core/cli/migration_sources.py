@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from placement_core import services as service_parts
 from placement_core.context import Context
+from placement_core.masking import mask_url
 from placement_core.placement import inventories
 from placement_core.takeover import (
     blazar,
     blazar_tables,
     blazar_targets,
     cell_targets,
+    comparison_results,
     copying,
     keystone,
     nova_cells,
@@ -26,7 +28,7 @@ from placement_core.takeover import (
     sources,
     targets,
 )
-from placement_core.takeover.errors import NowhereToCopy
+from placement_core.takeover.errors import NowhereToCopy, SameOrigin
 from placement_core.takeover.records import Contents, Item, Record, Surroundings
 from placement_core.takeover.sources import Source
 from placement_core.takeover.targets import SpoolTarget, Target
@@ -102,6 +104,28 @@ class Here:
         """Return where the records of a source go."""
         return [target for target in self.targets if target.kind in source.kinds]
 
+    def list_sources(self, addresses: Sequence[Address]) -> list[Source]:
+        """Return the sources of addresses.
+
+        :raises SameOrigin: what was copied from two of them could not be told apart.
+        """
+        by_origin: dict[str, Source] = {}
+        for address in addresses:
+            source = _SOURCES[address.service](address, self.parts)
+            if source.origin in by_origin:
+                raise SameOrigin(source.origin, may_have_label=address.service in _LABELLED)
+            by_origin[source.origin] = source
+        return list(by_origin.values())
+
+    def require_places(self, addresses: Sequence[Address]) -> None:
+        """Refuse sources in other places than those with which ours was compared last.
+
+        :raises OtherPlace: one is.
+        """
+        comparison_results.require_places(self.ctx, {
+            source.origin: mask_url(address.url) for source, address in zip(
+                self.list_sources(addresses), addresses, strict=True)})
+
     def read(
         self, addresses: Sequence[Address], report: copying.Report
     ) -> Iterator[tuple[Source, Contents]]:
@@ -109,11 +133,12 @@ class Here:
 
         :param report: is told how many of them are read.
         :raises NowhereToCopy: another service is in charge of limits that a source has.
+        :raises SameOrigin: as ``list_sources``.
         """
         earlier: list[Record] = []
-        for number, address in enumerate(addresses):
+        for number, (source, address) in enumerate(
+                zip(self.list_sources(addresses), addresses, strict=True)):
             report("sources read", number, len(addresses))
-            source = _SOURCES[address.service](address, self.parts)
             if _LIMIT_KINDS & set(source.kinds):
                 _require_local(self.parts)
             contents = sources.read(source, address.url, self._look_around(source, earlier))
@@ -155,6 +180,7 @@ class Here:
             project_ids, dialect, cores_name=nova_quotas.find_cores_name(options.resource_map),
             has_dedicated=inventories.has_class(self.ctx, "PCPU"),
             keeps_cells=cell_targets.keeps_cells(self.ctx, self.parts.cells),
+            required_fields=cell_targets.list_required_fields(self.ctx, self.parts.cells),
             fills_templates=bool(self.parts.conf.cells.template_connection),
             providers=providers, reservation_plugins=self.parts.reservation_plugins)
 

@@ -75,7 +75,7 @@ class Serve(base.Command):
         parser.add_argument(
             "--threads", metavar="N", default=_DEFAULT_THREADS, type=_parse_positive,
             help="how many requests each worker processes at a time (default: "
-            f"{_DEFAULT_THREADS}); more rarely help")
+            f"{_DEFAULT_THREADS}), unless [api] max_concurrent_requests says; more rarely help")
         parser.add_argument(
             "--connections", metavar="N", default=_DEFAULT_CONNECTIONS, type=_parse_positive,
             help="how many connections each worker has open at once (default: "
@@ -111,14 +111,16 @@ class Serve(base.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
+        hangups = _note_hangups()
         options = self.conf(parsed_args)
         host, port = parsed_args.bind
-        insecure = parsed_args.allow_insecure or options.api.allow_remote_noauth2
+        # Processes that are started later read the rest of the configuration themselves.
+        insecure = parsed_args.allow_insecure
         watch_bind = parsed_args.watch_bind
         for address in (host, *(watch_bind or ())[:1]):
-            if not insecure:
+            if not (insecure or options.api.allow_remote_noauth2):
                 _refuse_public_noauth(options, address)
-            if not (parsed_args.allow_insecure or parsed_args.behind_proxy):
+            if not (insecure or parsed_args.behind_proxy):
                 _refuse_without_proxy(address)
         listeners = _bind(host, port, parsed_args.workers)
         if watch_bind is not None:
@@ -135,14 +137,16 @@ class Serve(base.Command):
             __name__, listeners, threads=_count_threads(options, parsed_args.threads),
             connections=parsed_args.connections, head_seconds=parsed_args.head_timeout,
             stop_seconds=stop_seconds,
-            check_reload=functools.partial(_check_anew, files, folders))
+            check_reload=functools.partial(_check_anew, files, folders, parsed_args.threads))
         line = (
             f"placement-core serves on {url} ({workers} worker{'s'[:workers > 1]} of "
-            f"{parsed_args.threads} threads, {database_url}, {options.api.auth_strategy})")
+            f"{_count_processed(options, parsed_args.threads)} threads, {database_url}, "
+            f"{options.api.auth_strategy})")
         server.on_startup(threading.Thread(
             target=_say_when_alive, args=(host, port, self.say, line), daemon=True).start)
+        server.on_startup(lambda: hangups and server.signal_handler_reload())
         multiprocessing.set_start_method("spawn", force=True)
-        with _share_metrics(options), contextlib.ExitStack() as stack:
+        with _share_metrics(required=options.metrics.enabled), contextlib.ExitStack() as stack:
             children = {}
             if not parsed_args.no_manager:
                 children["manager"] = functools.partial(
@@ -163,6 +167,17 @@ class Serve(base.Command):
                     stop_seconds),
                 wrap_loader=False)
         return 0
+
+
+def _note_hangups() -> list[int]:
+    """Have each SIGHUP noted until the server handles them; return the list of them.
+
+    By default it would end the process, without a line in the log, and systemd takes that for a
+    wanted end. Children would inherit that it is ignored.
+    """
+    hangups: list[int] = []
+    signal.signal(signal.SIGHUP, lambda number, _frame: hangups.append(number))
+    return hangups
 
 
 def _load_application(
@@ -237,12 +252,20 @@ def _load_options(
 
 
 @contextlib.contextmanager
-def _share_metrics(options: cfg.ConfigOpts) -> Iterator[None]:
-    """Give workers a folder to count into, also those that replace others."""
-    if not options.metrics.enabled:
+def _share_metrics(*, required: bool) -> Iterator[None]:
+    """Give workers a folder to count into, also those that replace others.
+
+    :param required: metrics are enabled. They may be later, so there is a folder anyway, but
+        nobody needs a place for it until then.
+    """
+    try:
+        temporary = tempfile.TemporaryDirectory(prefix="placement-core-metrics-")
+    except OSError:
+        if required:
+            raise
         yield
         return
-    with tempfile.TemporaryDirectory(prefix="placement-core-metrics-") as folder:
+    with temporary as folder:
         os.environ[metrics.FOLDER_VARIABLE] = folder
         yield
 
@@ -261,12 +284,19 @@ def _keep_memory() -> None:
             mallopt(option, value)
 
 
-def _count_threads(options: cfg.ConfigOpts, most_requests: int) -> int:
+def _count_processed(options: cfg.ConfigOpts, threads: int) -> int:
+    """Return how many requests a worker processes at a time."""
+    most_requests: int = options.api.max_concurrent_requests
+    return most_requests or threads
+
+
+def _count_threads(options: cfg.ConfigOpts, threads: int) -> int:
     """Return how many threads a worker needs; most of them exist only while requests wait."""
+    most_requests = _count_processed(options, threads)
     most_waiting: int = options.api.max_waiting_requests
     # Each that waits for changes has one, too (``services``: two fewer than are processed).
-    watchers = (options.api.max_concurrent_requests or most_requests) - 2
-    return most_requests + most_waiting + max(0, watchers) + _SPARE_THREADS
+    watchers = max(0, most_requests - 2)
+    return most_requests + most_waiting + watchers + _SPARE_THREADS
 
 
 def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
@@ -282,14 +312,22 @@ def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
     return app.check(options)
 
 
-def _check_anew(config_files: list[str] | None, config_dirs: list[str] | None) -> None:
+def _check_anew(
+    config_files: list[str] | None, config_dirs: list[str] | None, threads: int
+) -> int:
     """Check what the configuration says by now, before new workers go by it.
 
+    :returns: how many threads each of them needs.
     :raises errors.Error: one line: option, value, expectation.
+    :raises Exception: of the database, or a defect.
     """
     from placement_core import app
 
-    app.check(conf.load(config_files=config_files, config_dirs=config_dirs, embedded=True))
+    options = conf.load(config_files=config_files, config_dirs=config_dirs, embedded=True)
+    # Nobody ends the service or replaces a worker that died until this returns.
+    options.set_override("max_retries", 0, "placement_database")
+    app.check(options)
+    return _count_threads(options, threads)
 
 
 def _say_when_alive(host: str, port: int, say: Callable[[str], None], line: str) -> None:

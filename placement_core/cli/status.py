@@ -18,6 +18,7 @@ from placement_core.migrations import checks, sync
 from placement_core.placement.allocations import usage_counters
 from placement_core.placement.usage import audit
 from placement_core.quota import nodes
+from placement_core.reservations.provisioning import slot_providers
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
@@ -76,6 +77,10 @@ class UpgradeChecks(upgradecheck.UpgradeCommands):
     def _schema(self) -> upgradecheck.Result:
         if not self._state.behind:
             return _SUCCESS
+        if self._state.newer:
+            return _make_failure(
+                f"The schema is at revision {self._state.revision}, which this version does not "
+                "know: a newer version upgraded it. Install that version here.")
         if self._state.adoptable:
             return _make_failure(
                 "This is a database of upstream Placement. Stop its service and run "
@@ -118,6 +123,18 @@ class UpgradeChecks(upgradecheck.UpgradeCommands):
                 "Run `placement-core db online-data-migrations`, when no worker of an older "
                 "version is left.")
         return _SUCCESS
+
+    def _slots(self) -> upgradecheck.Result:
+        """Find providers of the slots on pool hosts that clients can delete, as nova does."""
+        if self._state.behind:
+            return _SUCCESS
+        with self._parts() as (_, ctx):
+            count = slot_providers.count_unprotected(ctx)
+        if not count:
+            return _SUCCESS
+        return _make_warning(
+            f"Clients can delete the providers for slots of {count} hosts of the freepool, or "
+            "have done so. Run `placement-core db online-data-migrations`.")
 
     def _fence(self) -> upgradecheck.Result:
         if not self._state.open_to_upstream:
@@ -193,6 +210,7 @@ class UpgradeChecks(upgradecheck.UpgradeCommands):
         ("Database File Private", _file),
         ("Sequences Ahead of Their Tables", _sequences),
         ("Usage Equals Allocations", _sums),
+        ("Providers of Slots Protected", _slots),
         ("Instance Mappings Complete", _mappings),
         ("Compute Nodes Migrated", _nodes),
         ("Limits Are Counted", _limits),

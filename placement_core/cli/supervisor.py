@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from multiprocessing import process
+from multiprocessing import connection, process
 
 LOG = logging.getLogger(__name__)
 
@@ -22,6 +22,8 @@ _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 #: What lives for longer than this does not die of the way it is started.
 _HEALTHY_SECONDS = 60.0
+#: How long the thread that kills a process has for that.
+_KILL_SECONDS = 1.0
 
 
 class Child:
@@ -29,15 +31,15 @@ class Child:
 
     :param name: its name in the log.
     :param target: what it does, as ``multiprocessing`` takes it for a new process.
-    :param stop_seconds: for how long it may finish what it does after SIGTERM.
+    :param stop_seconds: for how long it may finish what it does after SIGTERM; then it is killed.
     """
 
     def __init__(self, name: str, target: Callable[[], None], stop_seconds: float) -> None:
         self._name = name
         self._target = target
         self._stop_seconds = stop_seconds
-        self._kill_at = 0.0
         self._ending = threading.Event()
+        self._renewed = threading.Event()
         self._process: process.BaseProcess | None = None
         self._watcher = threading.Thread(target=self._watch, name=f"keep-{name}", daemon=True)
 
@@ -46,14 +48,17 @@ class Child:
         self._watcher.start()
 
     def renew(self) -> None:
-        """End the process that there is; another one takes its place."""
+        """End the process that there is; another one takes its place at once.
+
+        Nobody waits for that here.
+        """
+        self._renewed.set()
         if self._process is not None:
-            self._process.terminate()
+            self._stop(self._process)
 
     def request_end(self) -> None:
         """Tell it to finish what it does and to end, and do not wait for that."""
         if not self._ending.is_set():
-            self._kill_at = time.monotonic() + self._stop_seconds
             self._ending.set()
             self.renew()
 
@@ -62,28 +67,58 @@ class Child:
         self.request_end()
         if not self._watcher.is_alive():
             return
-        self._watcher.join(max(0.0, self._kill_at - time.monotonic()))
+        # Without a thread that kills it, it is killed here.
+        self._watcher.join(self._stop_seconds + _KILL_SECONDS)
         if self._watcher.is_alive() and self._process is not None:
+            self._process.kill()
+            self._watcher.join()
+
+    def _stop(self, child: process.BaseProcess) -> None:
+        """Tell a process to end, and have it killed when its time is over."""
+        child.terminate()
+        try:
+            threading.Thread(target=self._kill_late, args=(child,), name=f"end-{self._name}",
+                             daemon=True).start()
+        except RuntimeError as error:
+            LOG.warning("the %s is not killed if it does not end: %s", self._name, error)
+
+    def _kill_late(self, child: process.BaseProcess) -> None:
+        # Without ``join``: the process is reaped by the watcher alone.
+        if not connection.wait([child.sentinel], self._stop_seconds):
             LOG.warning(
                 "the %s did not end in %d s and is killed", self._name, self._stop_seconds)
-            self._process.kill()
+            child.kill()
 
     def _watch(self) -> None:
-        spawn, pause = multiprocessing.get_context("spawn"), _FIRST_PAUSE_SECONDS
-        while not self._ending.is_set():
-            began = time.monotonic()
-            child = spawn.Process(target=self._target, name=self._name, daemon=True)
-            child.start()
-            self._process = child
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            self._renewed.clear()
             if self._ending.is_set():
-                child.terminate()
-            child.join()
+                return
+            began = time.monotonic()
+            outcome = self._run()
             if time.monotonic() - began > _HEALTHY_SECONDS:
                 pause = _FIRST_PAUSE_SECONDS
-            if self._ending.wait(pause):
-                return
-            LOG.warning("the %s ended (%s) and is started again", self._name, child.exitcode)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            if self._renewed.wait(pause):
+                pause = _FIRST_PAUSE_SECONDS
+            else:
+                LOG.warning("the %s %s and is started again", self._name, outcome)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _run(self) -> str:
+        """Start the process and wait for its end; return what became of it."""
+        child = multiprocessing.get_context("spawn").Process(
+            target=self._target, name=self._name, daemon=True)
+        try:
+            child.start()
+        except Exception as error:  # noqa: BLE001  nobody else would start it
+            return f"could not be started ({error})"
+        self._process = child
+        if self._renewed.is_set():
+            # By then ``renew`` may have seen the one before it.
+            self._stop(child)
+        child.join()
+        return f"ended ({child.exitcode})"
 
 
 class Interrupt:

@@ -55,7 +55,7 @@ class Watch(base.Configured):
             help="go on where the last call with this file ended; a new file begins as the other "
             "options say")
         parser.add_argument(
-            "--exec", metavar="COMMAND", dest="command", type=shlex.split,
+            "--exec", metavar="COMMAND", dest="command", type=_parse_command,
             help="run this command for each change, with the change as JSON on its input. If it "
             "fails, so does the watch; the next one with the same --token-file repeats the change")
         parser.add_argument(
@@ -71,6 +71,9 @@ class Watch(base.Configured):
         with self.parts(parsed_args) as (parts, ctx):
             watch = ChangeWatch(parts.context, most=1)
             token = _begin(ctx, file, everything=parsed_args.all)
+            if file is not None and token is not None and not file.exists():
+                # What changes before the first look has ended is not to be missed by the next.
+                _store(file, token)
             try:
                 while True:
                     answer = self._read(ctx, watch, token, filters, once=parsed_args.once)
@@ -113,6 +116,13 @@ class Watch(base.Configured):
                 self.say(orjson.dumps(document).decode())
             else:
                 self.say(_describe(document))
+
+
+def _parse_command(text: str) -> list[str]:
+    words = shlex.split(text)
+    if not words:
+        raise argparse.ArgumentTypeError("expected a command")
+    return words
 
 
 def _choose_kinds(parsed_args: argparse.Namespace) -> Collection[str]:

@@ -32,6 +32,8 @@ def run(
     # It says of itself, at each start, that it is experimental.
     granian_log.logger.addFilter(lambda record: "experimental" not in record.getMessage())
     options.set_override("max_concurrent_requests", THREADS, "api")
+    # One commit wakes all watchers of a project: their answers take turns in the threads.
+    options.set_override("max_concurrent_requests_per_project", 0, "api")
     asyncio.run(_serve(options, host, port, head_seconds, say))
 
 

@@ -26,6 +26,7 @@ from granian import constants, http as granian_http, log as granian_log, net
 
 from placement_core import errors
 from placement_core.cli import supervisor
+from placement_core.db import failures
 
 LOG = logging.getLogger(__name__)
 
@@ -47,12 +48,13 @@ class WebServer(granian.Granian):  # type: ignore[misc, valid-type]
     :param connections: how many a worker has open at once; others wait in the backlog.
     :param head_seconds: how long a connection may take for the head of a request, or be idle
         before it.
-    :param check_reload: finds out what would stop new workers; raises errors.Error.
+    :param check_reload: finds out what would stop new workers, and raises it; returns how many
+        threads each of them needs.
     """
 
     def __init__(
         self, name: str, listeners: Sequence[socket.socket], *, threads: int, connections: int,
-        head_seconds: int, stop_seconds: int, check_reload: Callable[[], object],
+        head_seconds: int, stop_seconds: int, check_reload: Callable[[], int],
     ) -> None:
         granian_log.logger.addFilter(_is_useful)
         host, port = listeners[0].getsockname()[:2]
@@ -99,6 +101,26 @@ class WebServer(granian.Granian):  # type: ignore[misc, valid-type]
                     "requests did not finish in %d s (--graceful-timeout) and were cut",
                     self._stop_seconds)
 
+    def _serve(self, spawn_target: Any, target_loader: Any) -> None:
+        """Serve until told to end; end all with 1 if this process cannot go on.
+
+        Else it would wait for its workers without its loop, so that nobody could end or replace
+        them. Granian has an error of the system here if a worker died and another one cannot be
+        started.
+        """
+        try:
+            super()._serve(spawn_target, target_loader)
+        except Exception:
+            LOG.critical("the service ends, because it can keep its workers no more",
+                         exc_info=True)
+            try:
+                self.shutdown(1)
+            finally:
+                # One whose thread could not be started is in no list of Granian's.
+                for process in multiprocessing.active_children():
+                    if not process.daemon:
+                        process.kill()
+
     def _init_shared_socket(self) -> None:
         """Do nothing: there is a socket for each worker."""
 
@@ -119,20 +141,35 @@ class WebServer(granian.Granian):  # type: ignore[misc, valid-type]
         """Replace each worker by a new one; keep those that there are if that cannot be done."""
         self.reload_signal = False
         try:
-            self._check_reload()
-        except errors.Error as error:
-            LOG.error("SIGHUP: %s; the workers stay as they are", error)
+            self.blocking_threads = self._check_reload()
+        except Exception as error:
+            # Whatever it is: the workers that there are need their parent.
+            is_of_database = failures.is_of_database(error)
+            LOG.error(
+                "SIGHUP: %s; the workers stay as they are",
+                failures.describe_error(error) if is_of_database else error,
+                exc_info=not (is_of_database or isinstance(error, errors.Error)))
             return
         self._call_hooks(self.hooks_reload)
         for index in range(self.workers):
-            worker = self._start_ready(index, spawn_target, target_loader)
+            try:
+                worker = self._start_ready(index, spawn_target, target_loader)
+            except (OSError, RuntimeError) as error:
+                # The machine is short of memory, processes or files.
+                LOG.error("SIGHUP: a new worker could not be started (%s); the old ones go on",
+                          error)
+                return
             if worker is None:
                 return
             old, self.wrks[index] = self.wrks[index], worker
             self._end(old)
 
     def _start_ready(self, index: int, spawn_target: Any, target_loader: Any) -> Any:
-        """Start a worker; return it when it is ready, and None when it will not be."""
+        """Start a worker; return it when it is ready, and None when it will not be.
+
+        :raises OSError: there can be no process more now.
+        :raises RuntimeError: there can be no thread more that watches over it.
+        """
         ready, tell = multiprocessing.Pipe(duplex=False)
         with ready, tell:
             worker = self._spawn_worker(
@@ -140,13 +177,17 @@ class WebServer(granian.Granian):  # type: ignore[misc, valid-type]
                 callback_loader=functools.partial(_load_and_tell, target_loader, tell))
             # Until it is ready, its end is no failure of the service.
             worker.interrupt_by_parent = True
-            worker.start()
+            try:
+                worker.start()
+            except RuntimeError:
+                # Its process has started by then.
+                _kill(worker)
+                raise
             tell.close()
             if self._is_ready(ready):
                 worker.interrupt_by_parent = False
                 return worker
-        worker.kill()
-        worker.join()
+        _kill(worker)
         return None
 
     def _is_ready(self, ready: connection.Connection) -> bool:
@@ -179,8 +220,12 @@ class WebServer(granian.Granian):  # type: ignore[misc, valid-type]
             LOG.warning(
                 "requests did not finish in %d s (--graceful-timeout) and were cut",
                 self._stop_seconds)
-            worker.kill()
-            worker.join()
+            _kill(worker)
+
+
+def _kill(worker: Any) -> None:
+    worker.kill()
+    worker.join()
 
 
 def _load_and_tell(load: Callable[[], Any], tell: connection.Connection) -> Any:

@@ -93,6 +93,7 @@ class Availability:
         self._lock = threading.Lock()
         self._outage: _Outage | None = None
         self._in_use: dict[int, tuple[Any, float]] = {}
+        self._setting_up = threading.local()
         self._bounded: dict[int, tuple[Any, float]] = {}
         self._looked_at = 0.0
         self._looking = False
@@ -163,6 +164,25 @@ class Availability:
             yield
         finally:
             self._bounded.pop(id(connection), None)
+
+    @contextlib.contextmanager
+    def checking_out(self) -> Iterator[None]:
+        """Take a connection from a pool: one that cannot be set up is not in use any more."""
+        try:
+            yield
+        except BaseException:
+            self.end_use(getattr(self._setting_up, "connection", None))
+            raise
+        finally:
+            self._setting_up.connection = None
+
+    def begin_set_up(self, connection: Any) -> None:
+        """Note that a thread uses a new connection for what it is set up with.
+
+        Pools tell nobody if that fails.
+        """
+        self._setting_up.connection = connection
+        self.begin_use(connection)
 
     def begin_use(self, connection: Any) -> None:
         """Note that a thread uses a connection; ``end_use`` when it is done."""

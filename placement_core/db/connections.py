@@ -52,7 +52,7 @@ class ReadConnections:
     :param availability: is told which connections are in use.
     :param most: so many are kept for whoever reads next. While so many are in use, others wait
         a little before they connect, too.
-    :param recycle_seconds: for how long one is used.
+    :param recycle_seconds: for how long one is used; negative: there is no bound.
     """
 
     def __init__(
@@ -100,10 +100,14 @@ class ReadConnections:
                 return connection
             if connection.pid != os.getpid():
                 continue  # Not ours to close: the parent still uses its socket.
-            if time.monotonic() - connection.since < self._recycle_seconds:
+            if not self._is_old(connection):
                 self._availability.begin_use(connection.of_driver)
                 return connection
             connection.close()
+
+    def _is_old(self, connection: ReadConnection) -> bool:
+        # SQLAlchemy's pools take a negative number for no bound, too.
+        return 0 <= self._recycle_seconds <= time.monotonic() - connection.since
 
     def check_in(self, connection: ReadConnection) -> None:
         """Let others have a connection that works."""
@@ -131,7 +135,8 @@ class ReadConnections:
             self._idle.pop().close()
 
     def _connect(self) -> ReadConnection:
-        pooled = self._engine.raw_connection()
+        with self._availability.checking_out():
+            pooled = self._engine.raw_connection()
         of_driver = pooled.dbapi_connection
         # The pool does not wait for it to come back.
         pooled.detach()

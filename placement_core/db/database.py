@@ -29,11 +29,12 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import exc_filters
 from sqlalchemy import pool
 
 from placement_core import errors
-from placement_core.db import compiled, drivers, references, sequences, sqlite_files
+from placement_core.db import compiled, constraints, drivers, sequences, sqlite_files
 from placement_core.db.availability import GRACE_SECONDS, Availability
 from placement_core.db.connections import ReadConnections
 from placement_core.db.failures import (
@@ -187,7 +188,7 @@ class Database:
         :raises errors.Unavailable: the database does not answer, or cannot do it now.
         """
         self.availability.require()
-        with translated_errors(), _connect(engine) as connection:
+        with translated_errors(), self._check_out(engine) as connection:
             try:
                 yield connection
             except Exception as error:
@@ -195,6 +196,10 @@ class Database:
                 if isinstance(translate(error), (ConnectionLost, ReadOnly)):
                     connection.invalidate(error)
                 raise
+
+    def _check_out(self, engine: sa.Engine) -> sa.Connection:
+        with self.availability.checking_out():
+            return engine.connect()
 
     def _engine(self, isolation: str, sqlite_begin: str | None) -> sa.Engine:
         return _engine(self.url, self.settings, isolation, sqlite_begin, self.availability)
@@ -313,9 +318,9 @@ def _engine(
         url = _existing(url)
     engine = sa.create_engine(url, **arguments)
     sequences.watch(engine, own=settings.named == OWN)
-    if backend == "mysql":
-        references.watch(engine)
+    constraints.watch(engine)
     compiled.listen(engine)
+    _recognise_lost_connections(engine)
     register_driver_errors(engine.dialect.loaded_dbapi.Error)
     exc_filters.register_engine(engine)
     if backend != "sqlite":
@@ -333,12 +338,18 @@ def _engine(
     return engine
 
 
-def _connect(engine: sa.Engine) -> sa.Connection:
-    try:
-        return engine.connect()
-    except sa.exc.ResourceClosedError as error:
-        # The first one of the engine broke while SQLAlchemy asked the server what it is.
-        raise ConnectionLost from error
+def _recognise_lost_connections(engine: sa.Engine) -> None:
+    """Raise ``DBConnectionError`` for what was lost, also on an engine's first connection.
+
+    That one has no ``info`` while SQLAlchemy asks the server what it is, and oslo.db's listener
+    looks there: what it raises then tells of no database.
+    """
+
+    @sa.event.listens_for(engine, "handle_error")
+    def recognise(context: sa.engine.ExceptionContext) -> None:
+        error = context.original_exception
+        if context.is_disconnect and isinstance(error, engine.dialect.loaded_dbapi.Error):
+            raise db_exception.DBConnectionError(context.sqlalchemy_exception) from error
 
 
 def _existing(url: sa.URL) -> sa.URL:
@@ -354,8 +365,7 @@ def _watch_connections(engine: sa.Engine, availability: Availability) -> None:
     def connect(dialect: sa.Dialect, _record: object, args: Any, options: Any) -> Any:
         with availability.connecting():
             connection = drivers.connect(dialect, args, options)
-        # What it is set up with are statements, too.
-        availability.begin_use(connection)
+        availability.begin_set_up(connection)
         return connection
 
     @sa.event.listens_for(engine, "checkout")
@@ -403,8 +413,10 @@ def _begin_on_sqlite(engine: sa.Engine, begin: str | None, settings: Settings) -
         _dialect: object, _record: object, arguments: list[Any], _named: object
     ) -> None:
         path = str(arguments[0])
-        if not path.startswith("file:"):
-            sqlite_files.create_private(path)
+        # Of a file that cannot be made, SQLite complains itself.
+        with contextlib.suppress(OSError):
+            if not path.startswith("file:"):
+                sqlite_files.create_private(path)
 
     @sa.event.listens_for(engine, "connect")
     def set_up(connection: sqlite3.Connection, _record: object) -> None:

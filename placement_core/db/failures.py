@@ -13,6 +13,7 @@ references stay too: the function that ran the statement knows what they mean.
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from collections.abc import Iterator
 
 import sqlalchemy as sa
@@ -87,7 +88,7 @@ def translate(error: Exception) -> Exception:
             return ReadOnly("The database does not take changes now.")
         case Meaning.DATA:
             return errors.Invalid("The request holds a value that the database cannot keep.")
-        case None:
+        case Meaning.DUPLICATE | Meaning.REFERENCE | None:
             return error
 
 
@@ -116,6 +117,33 @@ def is_not_ready(error: Exception) -> bool:
     return _get_code(error) == ("mysql", 1047)
 
 
+def is_deadlock(error: Exception) -> bool:
+    """Say whether a server undid a transaction because it and another waited for each other."""
+    return _get_code(error) in (("postgresql", "40P01"), ("mysql", 1213))
+
+
+def is_lock_timeout(error: Exception) -> bool:
+    """Say whether a database gave up because others hold a lock for too long."""
+    dialect, code = _get_code(error)
+    if dialect == "sqlite" and isinstance(code, int):
+        return code & 0xFF == sqlite3.SQLITE_BUSY
+    return (dialect, code) in (("postgresql", "55P03"), ("mysql", 1205))
+
+
+def is_unreadable_table(error: Exception) -> bool:
+    """Say whether a table is not there, or the user may not read it."""
+    # SQLite has no code for it, and no users.
+    return isinstance(error, db_exception.DBNonExistentTable) or _get_code(error) in (
+        ("postgresql", "42P01"), ("postgresql", "42501"), ("mysql", 1146), ("mysql", 1142))
+
+
+def is_missing_privilege(error: Exception) -> bool:
+    """Say whether MySQL does not let the user make a trigger."""
+    # Access to the database, the TRIGGER privilege, SUPER, and SUPER with a binary log.
+    dialect, code = _get_code(error)
+    return dialect == "mysql" and code in (1044, 1142, 1227, 1419)
+
+
 def is_missing_value(error: Exception) -> bool:
     """Say whether MySQL complains that a column got no value."""
     return _get_code(error) == ("mysql", 1048)
@@ -136,12 +164,17 @@ def is_of_database(error: Exception) -> bool:
         UnicodeEncodeError, *_driver_errors))
 
 
-def _find_meaning(error: Exception) -> Meaning | None:
+def find_code_meaning(error: BaseException) -> Meaning | None:
+    """Return what the code of an error means; None: it has none, or one that is not listed."""
     dialect, code = _get_code(error)
-    if dialect is not None and code is not None:
-        meant = meaning(dialect, code)
-        if meant is not None:
-            return meant
+    return None if dialect is None or code is None else meaning(dialect, code)
+
+
+def _find_meaning(error: Exception) -> Meaning | None:
+    meant = find_code_meaning(error)
+    if meant is not None:
+        return meant
+    dialect, code = _get_code(error)
     if isinstance(error, (db_exception.DBConnectionError, sa.exc.PendingRollbackError)) or (
             code is None and _is_drivers_own(error)):
         return Meaning.LOST
@@ -169,12 +202,12 @@ def _is_about_data(error: Exception) -> bool:
         getattr(error, "inner_exception", None), (OverflowError, sa.exc.DataError))
 
 
-def _unwrap(error: Exception) -> BaseException:
+def _unwrap(error: BaseException) -> BaseException:
     inner = getattr(error, "inner_exception", None) or error
     return getattr(inner, "orig", None) or inner
 
 
-def _get_code(error: Exception) -> tuple[str | None, str | int | None]:
+def _get_code(error: BaseException) -> tuple[str | None, str | int | None]:
     """Return which database complains, and the code of its complaint."""
     original = _unwrap(error)
     if hasattr(original, "sqlite_errorcode"):
@@ -182,6 +215,7 @@ def _get_code(error: Exception) -> tuple[str | None, str | int | None]:
     # PyMySQL's errors have a state, too, which says less than their number.
     if original.args and isinstance(original.args[0], int):
         return "mysql", original.args[0]
-    if hasattr(original, "sqlstate"):
-        return "postgresql", original.sqlstate
+    for name in ("sqlstate", "pgcode"):  # psycopg's, psycopg2's
+        if hasattr(original, name):
+            return "postgresql", getattr(original, name)
     return None, None

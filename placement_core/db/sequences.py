@@ -14,12 +14,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from placement_core import errors
+from placement_core.db import failures
 from placement_core.db.metadata import metadata
+from placement_core.db.server_errors import Meaning
 
 LOG = logging.getLogger(__name__)
-
-#: PostgreSQL's state for a row that violates a unique constraint.
-_DUPLICATE = "23505"
 
 
 class SequenceBehind(errors.Unavailable):
@@ -56,8 +55,8 @@ def watch(engine: sa.Engine, *, own: bool) -> None:
 def _find_table(context: sa.engine.ExceptionContext) -> str | None:
     """Return the table whose sequence gave an id that is taken; None: it is something else."""
     error: Any = context.original_exception
-    if getattr(error, "sqlstate", None) != _DUPLICATE:
-        return None
+    if failures.find_code_meaning(error) is not Meaning.DUPLICATE or not hasattr(error, "diag"):
+        return None  # only PostgreSQL's errors have a diagnosis, and only it has sequences
     name: str | None = error.diag.table_name
     table = metadata.tables.get(name or "")
     if table is None or table.autoincrement_column is None:

@@ -29,6 +29,11 @@ class Meaning(enum.Enum):
     READ_ONLY = enum.auto()
     #: The request holds a value that no row can hold.
     DATA = enum.auto()
+    #: Another row has this key already. Only the function that ran the statement knows what
+    #: that means.
+    DUPLICATE = enum.auto()
+    #: The row refers to one that is not there, or others refer to it. The same.
+    REFERENCE = enum.auto()
 
 
 class ServerError(NamedTuple):
@@ -49,6 +54,7 @@ class ServerError(NamedTuple):
 
 _RETRY, _LOST, _REFUSED = Meaning.RETRY, Meaning.LOST, Meaning.REFUSED
 _READ_ONLY, _DATA = Meaning.READ_ONLY, Meaning.DATA
+_DUPLICATE, _REFERENCE = Meaning.DUPLICATE, Meaning.REFERENCE
 
 _CLUSTER = "- needs a cluster"
 _MYSQL_8 = "- MySQL 8 sends it, MariaDB does not"
@@ -64,6 +70,8 @@ POSTGRESQL: tuple[ServerError, ...] = (
     # it refuse that from then on.
     ServerError("0A000", "feature_not_supported", _LOST, "test_a_widened_column"),
     ServerError("22", "data exceptions", _DATA, "test_values"),
+    ServerError("23503", "foreign_key_violation", _REFERENCE, "test_a_missing_reference"),
+    ServerError("23505", "unique_violation", _DUPLICATE, "test_a_duplicate_key"),
     ServerError("25006", "read_only_sql_transaction", _READ_ONLY, "test_read_only"),
     ServerError("25P02", "in_failed_sql_transaction", _RETRY, "test_a_failed_transaction"),
     ServerError("25P03", "idle_in_transaction_session_timeout", _LOST, "test_idle_in_transaction"),
@@ -105,6 +113,7 @@ MYSQL: tuple[ServerError, ...] = (
     ServerError(1047, "ER_UNKNOWN_COM_ERROR", _LOST, _CLUSTER),
     ServerError(1049, "ER_BAD_DB_ERROR", _LOST, "test_no_such_database"),
     ServerError(1053, "ER_SERVER_SHUTDOWN", _LOST, _SHUTDOWN),
+    ServerError(1062, "ER_DUP_ENTRY", _DUPLICATE, "test_a_duplicate_key"),
     ServerError(1114, "ER_RECORD_FILE_FULL", _REFUSED, _FULL),
     ServerError(1129, "ER_HOST_IS_BLOCKED", _LOST, _ROLE),
     ServerError(1130, "ER_HOST_NOT_PRIVILEGED", _LOST, _ROLE),
@@ -121,6 +130,9 @@ MYSQL: tuple[ServerError, ...] = (
     ServerError(1205, "ER_LOCK_WAIT_TIMEOUT", _REFUSED, "test_lock_timeout"),
     ServerError(1206, "ER_LOCK_TABLE_FULL", _REFUSED, _FULL),
     ServerError(1213, "ER_LOCK_DEADLOCK", _RETRY, "test_deadlock"),
+    # Sent in place of 1452 and 1451 to a user who may not see the other table.
+    ServerError(1216, "ER_NO_REFERENCED_ROW", _REFERENCE, _MYSQL_8),
+    ServerError(1217, "ER_ROW_IS_REFERENCED", _REFERENCE, _MYSQL_8),
     ServerError(1264, "ER_WARN_DATA_OUT_OF_RANGE", _DATA, "test_values"),
     ServerError(1265, "WARN_DATA_TRUNCATED", _DATA, _NEVER),
     # A value is compared with a column whose character set does not have it.
@@ -134,6 +146,8 @@ MYSQL: tuple[ServerError, ...] = (
     ServerError(1366, "ER_TRUNCATED_WRONG_VALUE_FOR_FIELD", _DATA, _NEVER),
     ServerError(1406, "ER_DATA_TOO_LONG", _DATA, "test_values"),
     ServerError(1412, "ER_TABLE_DEF_CHANGED", _RETRY, "test_a_table_that_changed"),
+    ServerError(1451, "ER_ROW_IS_REFERENCED_2", _REFERENCE, "test_a_row_that_is_referred_to"),
+    ServerError(1452, "ER_NO_REFERENCED_ROW_2", _REFERENCE, "test_a_missing_reference"),
     # A deadlock over a table's counter.
     ServerError(1467, "ER_AUTOINC_READ_FAILED", _RETRY, _NEVER),
     ServerError(1615, "ER_NEED_REPREPARE", _RETRY, _NEVER),

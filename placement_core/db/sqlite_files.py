@@ -18,9 +18,11 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def create_private(path: str) -> None:
-    """Make an empty file that its owner alone can read, unless there is one already."""
-    # Where that fails, there is one, or SQLite says better what is wrong.
-    with contextlib.suppress(OSError):
+    """Make an empty file that its owner alone can read, unless there is one already.
+
+    :raises OSError: it cannot be made.
+    """
+    with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 

@@ -93,7 +93,8 @@ def rows_are_locked_in_order(trial: Trial) -> None:
         with db.write(trial.context()) as session:
             trial.add(session, ids[0])
             waiting = other.submit(lock_all)
-            require_waiting(waiting, "an UPDATE of many rows, the first of them locked,")
+            require_waiting(
+                trial, waiting, "an UPDATE of many rows, the first of them locked,")
             later = other.submit(trial.add_and_commit, ids[2])
             require_done(later, "an UPDATE of the last of these rows")
         require(3, waiting.result(), "rows that the UPDATE of many rows met")

@@ -81,6 +81,10 @@ _DURABILITY = {
     "mysql": (
         ("innodb_flush_log_at_trx_commit", "SELECT @@innodb_flush_log_at_trx_commit", ("1", "3"),
          _LAST),
+        # With a binary log, InnoDB leaves it the last sync of a commit, but not with MariaDB's 3.
+        ("sync_binlog",
+         "SELECT IF(@@log_bin AND @@innodb_flush_log_at_trx_commit <> 3, @@sync_binlog, 1)",
+         ("1",), _LAST),
         ("innodb_doublewrite", "SELECT @@innodb_doublewrite", ("1", "ON", "DETECT_AND_RECOVER"),
          "a crash of the machine may destroy the database"),
     ),

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -25,7 +26,8 @@ T = TypeVar("T")
 
 #: How long a check waits for a lock before it takes the other for stuck.
 PATIENCE_SECONDS = 5
-#: How long it is watched what is to wait for somebody, and what is to wait for nobody.
+#: How long it is watched what is to wait for somebody, and what is to wait for nobody. The first
+#: begins when the statement must have been sent.
 _PAUSE_SECONDS = 0.2
 _DONE_SECONDS = 3.0
 #: The bounds where a check is about a bound.
@@ -37,6 +39,7 @@ class Trial:
 
     :ivar database: the database under check, opened as the service opens it.
     :ivar tables: the tables of the run.
+    :ivar pause_seconds: how long it is watched what is to wait for somebody.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -54,6 +57,7 @@ class Trial:
                 connection=f"sqlite:///{self._file}", connection_parameters="")
         self.tables = tables.build(self._suffix)
         self.database = self._open(self._settings)
+        self.pause_seconds = _PAUSE_SECONDS
 
     @staticmethod
     def _open(settings: Settings) -> Database:
@@ -73,9 +77,21 @@ class Trial:
                 else "placement_core")
 
     def create(self) -> None:
-        """Create the tables."""
+        """Create the tables, and find out how slow the link is."""
         with self.database.writer.connect() as connection, connection.begin():
             self.tables.metadata.create_all(connection)
+        self.pause_seconds = _PAUSE_SECONDS + 2 * self._measure_transaction()
+
+    def _measure_transaction(self) -> float:
+        """Return how many seconds an UPDATE takes, with a login and the other statements."""
+        database = self._open(self._settings)
+        began = time.monotonic()
+        try:
+            with db.write(Context(database)) as session:
+                self.add(session, 0)
+            return time.monotonic() - began
+        finally:
+            database.dispose()
 
     def clear(self) -> None:
         """Delete the rows that a check left."""
@@ -192,19 +208,19 @@ def hold_up(
         with contextlib.suppress(Undo), db.write(trial.context()) as session:
             hold(session)
             waiting.append(other.submit(wait))
-            require_waiting(waiting[0], what)
+            require_waiting(trial, waiting[0], what)
             if not commit:
                 raise Undo
         return waiting[0].result()
 
 
-def require_waiting(future: Future[Any], what: str) -> None:
+def require_waiting(trial: Trial, future: Future[Any], what: str) -> None:
     """Check that what runs beside waits for somebody.
 
     :param what: who is to wait.
     :raises Broken: it does not.
     """
-    if not _is_waiting(future, _PAUSE_SECONDS):
+    if not _is_waiting(future, trial.pause_seconds):
         raise Broken(f"{what} waits", _describe_end(future))
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from placement_core import errors
+from placement_core import errors, forks
 from placement_core.changes import vector
 from placement_core.context import Context
 from placement_core.feed import reading
@@ -34,7 +33,7 @@ _STAYS_SECONDS = 1.0
 class Waited(NamedTuple):
     """What a reader got.
 
-    :ivar busy: it could not wait, because as many as may wait did.
+    :ivar busy: it could not wait, because as many as may wait did, or no thread can be started.
     """
 
     answer: Answer
@@ -53,7 +52,7 @@ class ChangeWatch:
         self._most = most
         self._stopped = False
         self._renew()
-        os.register_at_fork(after_in_child=self._renew)
+        forks.call_in_child(self, ChangeWatch._renew)
 
     def _renew(self) -> None:
         self._condition = threading.Condition()
@@ -87,10 +86,9 @@ class ChangeWatch:
     def enter(self) -> Iterator[bool]:
         """Take one of the places of those who wait; yield whether there was one."""
         with self._condition:
-            entered = self._waiting < self._most and not self._stopped
+            entered = self._waiting < self._most and not self._stopped and self._start()
             if entered:
                 self._waiting += 1
-                self._start()
         try:
             yield entered
         finally:
@@ -127,13 +125,19 @@ class ChangeWatch:
         """
         time.sleep(_EVERY_SECONDS)
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Start the thread unless it runs; return whether it does."""
         if self._thread is None:
             # What an earlier thread found out may be old.
             self._digest = self._error = None
-            self._thread = threading.Thread(
-                target=self._follow, name="watch-changes", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._follow, name="watch-changes", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                LOG.warning("nobody can wait for changes: %s", error)
+                return False
+            self._thread = thread
+        return True
 
     def _follow(self) -> None:
         ctx = self._context()

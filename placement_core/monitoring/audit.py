@@ -16,12 +16,17 @@ _MOST_LOGGED = 10
 
 
 def export(ctx: Context, *, index: CapacityIndex) -> None:
-    """Audit the stored sums and the capacity index, and set the metrics of that."""
+    """Audit the stored sums and the manager's capacity index, and set the metrics of that.
+
+    The indexes of workers follow the same change log: what a write did not record, they lack, too,
+    unless they were loaded later. What only one of them lacks is not found.
+    """
     findings = [
         f"{finding.what} of {finding.where} is {finding.stored}, not {finding.actual}"
         for finding in audit.audit(ctx, repair=False)]
-    findings += [f"the capacity index lacks a change of the provider with the id {provider_id}"
-                 for provider_id in index.verify(ctx)]
+    findings += [
+        f"the manager's capacity index lacks a change of the provider with the id {provider_id}"
+        for provider_id in index.verify(ctx)]
     for finding in findings[:_MOST_LOGGED]:
         LOG.error("audit: %s", finding)
     metrics.set_audit(len(findings))

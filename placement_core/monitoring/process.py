@@ -5,13 +5,15 @@ Whichever worker is scraped, it answers for all: each of them notes its own wher
 
 from __future__ import annotations
 
-import os
+import logging
 import threading
 import time
 from collections.abc import Callable
 
-from placement_core import metrics
+from placement_core import forks, metrics
 from placement_core.db.database import Database
+
+LOG = logging.getLogger(__name__)
 
 _PAUSE_SECONDS = 2.0
 
@@ -30,21 +32,19 @@ class ProcessNotes:
         self._most_requests = most_requests
         self._count_waiting = count_waiting
         self._renew()
-        os.register_at_fork(after_in_child=self._renew)
+        forks.call_in_child(self, ProcessNotes._renew)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
         self._in_flight = 0
         self._is_noting = False
+        self._can_start = True
 
     def begin_request(self) -> None:
         """Count a request that begins."""
         with self._lock:
             self._in_flight += 1
-            if self._is_noting:
-                return
-            self._is_noting = True
-        threading.Thread(target=self._run, name="notes for metrics", daemon=True).start()
+            self._is_noting = self._is_noting or self._start()
 
     def end_request(self) -> None:
         """Count a request that ends."""
@@ -59,8 +59,28 @@ class ProcessNotes:
             most_requests=self._most_requests,
             connections=self._database.count_connections(), threads=threading.active_count())
 
+    def _start(self) -> bool:
+        """Start the thread; return whether there could be one more."""
+        try:
+            threading.Thread(target=self._run, name="notes for metrics", daemon=True).start()
+        except RuntimeError as error:  # The next request tries it again.
+            if self._can_start:
+                LOG.warning("the numbers of this process cannot be noted: %s", error)
+            self._can_start = False
+        else:
+            self._can_start = True
+        return self._can_start
+
     def _run(self) -> None:
         present = metrics.get_present()
+        works = True
         while metrics.get_present() is present:
-            self.note()
+            try:
+                self.note()
+            except Exception:  # Whatever it is, the next time may succeed.
+                if works:
+                    LOG.exception("the numbers of this process cannot be noted")
+                works = False
+            else:
+                works = True
             time.sleep(_PAUSE_SECONDS)

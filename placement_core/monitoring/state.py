@@ -8,12 +8,11 @@ than shown: a backlog of 0 must not be what was true before the database went aw
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
 
-from placement_core import errors, metrics
+from placement_core import errors, forks, metrics
 from placement_core.context import Context
 from placement_core.db import failures
 from placement_core.placement.index import CapacityIndex
@@ -26,7 +25,7 @@ _PAUSE_SECONDS = 5.0
 #: Older numbers are not shown.
 _FRESH_SECONDS = 60.0
 #: How long a scrape waits if there are none.
-_PATIENCE_SECONDS = 1.0
+_PATIENCE_SECONDS = 5.0
 
 
 class StateReader:
@@ -40,14 +39,14 @@ class StateReader:
         self._index = index
         self._works = True
         self._renew()
-        os.register_at_fork(after_in_child=self._renew)
+        forks.call_in_child(self, StateReader._renew)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
         self._read_done: threading.Event | None = None
         self._state: metrics.State = {}
         # In the past: nothing was read yet.
-        self._read_at = self._index_current_at = float("-inf")
+        self._read_at = float("-inf")
 
     def get(self) -> metrics.State:
         """Return the numbers; those that are not known now are left out."""
@@ -55,11 +54,11 @@ class StateReader:
         if self._get_age() > _FRESH_SECONDS:
             done.wait(_PATIENCE_SECONDS)
         is_fresh = self._get_age() <= _FRESH_SECONDS
-        state: dict[str, Mapping[tuple[str, ...], float]] = {
-            **(self._state if is_fresh else {}), "database_answers": {(): float(is_fresh)}}
-        if self._index_current_at > 0:
-            state["index_age_seconds"] = {(): time.monotonic() - self._index_current_at}
-        return state
+        # Not when it was read last: a worker may be scraped rarely, and requests refresh it.
+        failing_since = self._index.failing_since
+        index_age = 0.0 if failing_since is None else time.monotonic() - failing_since
+        return {**(self._state if is_fresh else {}), "database_answers": {(): float(is_fresh)},
+                "index_age_seconds": {(): index_age}}
 
     def _get_age(self) -> float:
         return time.monotonic() - self._read_at
@@ -72,27 +71,34 @@ class StateReader:
                     not done.is_set() or self._get_age() < _PAUSE_SECONDS):
                 return done
             done = self._read_done = threading.Event()
-        threading.Thread(
-            target=self._read, args=(done,), name="state for metrics", daemon=True).start()
+        try:
+            threading.Thread(
+                target=self._read, args=(done,), name="state for metrics", daemon=True).start()
+        except RuntimeError as error:  # There are too many threads now.
+            self._note_failure(error)
+            done.set()
         return done
 
     def _read(self, done: threading.Event) -> None:
         try:
             ctx = self._make_context()
             size = len(self._index.snapshot(ctx).layout.row_of_id)
-            self._index_current_at = time.monotonic()
             self._state = _describe(backlog.measure(ctx), size)
             self._read_at = time.monotonic()
-        except Exception as error:
-            if self._works:
-                is_outage = isinstance(failures.translate(error), errors.Unavailable)
-                LOG.warning("the state for metrics cannot be read: %s",
-                            failures.describe_error(error), exc_info=not is_outage)
-            self._works = False
+        except Exception as error:  # noqa: BLE001  whatever it is, the next read may succeed
+            self._note_failure(error)
         else:
             self._works = True
         finally:
             done.set()
+
+    def _note_failure(self, error: Exception) -> None:
+        """Log why nothing can be read, unless that was logged before."""
+        if self._works:
+            is_outage = isinstance(failures.translate(error), errors.Unavailable)
+            LOG.warning("the state for metrics cannot be read: %s",
+                        failures.describe_error(error), exc_info=not is_outage)
+        self._works = False
 
 
 def _describe(work: backlog.Backlog, index_size: int) -> metrics.State:

@@ -21,7 +21,7 @@ import uuid
 import weakref
 from collections.abc import Callable
 
-from placement_core import errors
+from placement_core import errors, forks
 from placement_core.context import Context
 from placement_core.db import failures
 from placement_core.placement.index import CapacityIndex
@@ -84,7 +84,7 @@ class WorkerReporter:
         self._make_context = make_context
         self._index = index
         self.renew()
-        _REPORTERS.add(self)
+        forks.call_in_child(self, WorkerReporter.renew)
 
     def renew(self) -> None:
         """Begin anew, as another worker. Not thread-safe, because it replaces the lock."""
@@ -99,7 +99,7 @@ class WorkerReporter:
         self._uuid = str(uuid.uuid4())
         self._started_at = time.monotonic()
         self._reported_at = self._forgot_at = float("-inf")
-        self._works = True
+        self._works = self._can_start = True
         # The oldest first.
         self._merged: collections.OrderedDict[Cause, _MergedRefusals] = collections.OrderedDict()
         self._changed: collections.OrderedDict[Cause, None] = collections.OrderedDict()
@@ -113,15 +113,7 @@ class WorkerReporter:
         with self._lock:
             self._in_flight += 1
             self._requests += 1
-            if self._is_running:
-                return
-            self._is_running = True
-        thread = threading.Thread(
-            target=_run, args=(weakref.ref(self), self._ended), name="reports of a worker",
-            daemon=True)
-        thread.start()
-        # Processes of multiprocessing end without ``atexit``, but not without this.
-        multiprocessing.util.Finalize(self, _end, args=(thread, self._ended), exitpriority=0)
+            self._is_running = self._is_running or self._start()
 
     def end_request(self, refused: RefusedRequest | None) -> None:
         """Count a request that ends.
@@ -140,6 +132,23 @@ class WorkerReporter:
     def stop(self) -> None:
         """Let the thread report for the last time, and end; the process waits for it."""
         self._ended.set()
+
+    def _start(self) -> bool:
+        """Start the thread; return whether there could be one more."""
+        thread = threading.Thread(
+            target=_run, args=(weakref.ref(self), self._ended), name="reports of a worker",
+            daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # The next request tries it again.
+            if self._can_start:
+                LOG.warning("worker %d cannot report: %s", os.getpid(), error)
+            self._can_start = False
+            return False
+        self._can_start = True
+        # Processes of multiprocessing end without ``atexit``, but not without this.
+        multiprocessing.util.Finalize(self, _end, args=(thread, self._ended), exitpriority=0)
+        return True
 
     # Of the thread -----------------------------------------------------------
 
@@ -286,14 +295,3 @@ def _end(thread: threading.Thread, ended: threading.Event) -> None:
     if thread is not threading.current_thread():
         # Not for ever: the database may be away.
         thread.join(_FAREWELL_SECONDS)
-
-
-_REPORTERS: weakref.WeakSet[WorkerReporter] = weakref.WeakSet()
-
-
-def _renew_after_fork() -> None:
-    for reporter in list(_REPORTERS):
-        reporter.renew()
-
-
-os.register_at_fork(after_in_child=_renew_after_fork)

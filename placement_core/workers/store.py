@@ -46,7 +46,8 @@ _EMPTY_SLOTS = sa.delete(_refusals).where(
     _refusals.c.worker_uuid == sa.bindparam("of_uuid"), lists.among(_refusals.c.slot, "slots"))
 _FILL_SLOT = sa.insert(_refusals).inline().values(
     at=_ago("seconds_ago"), first_at=_ago("first_seconds_ago"))
-_GONE = sa.select(_workers.c.uuid).where(_workers.c.seen_at < _before(_FORGET_SECONDS))
+_IS_GONE = _workers.c.seen_at < _before(_FORGET_SECONDS)
+_GONE = sa.select(_workers.c.uuid).where(_IS_GONE)
 _SURPLUS = (
     sa.select(_workers.c.uuid).order_by(_workers.c.seen_at.desc(), _workers.c.uuid)
     .limit(_MOST_WORKERS).offset(_MOST_WORKERS))
@@ -55,7 +56,7 @@ _FORGET_OLD_REFUSALS = sa.delete(_refusals).where(_refusals.c.at <= _before(KEEP
 _FORGET_REFUSALS = sa.delete(_refusals).where(lists.among_many(_refusals.c.worker_uuid, "uuids"))
 _FORGET = sa.delete(_workers).where(lists.among_many(_workers.c.uuid, "uuids"))
 _LIST = (
-    sa.select(_workers, clock.now().label("now"))
+    sa.select(_workers, clock.now().label("now")).where(~_IS_GONE)
     .order_by(_workers.c.seen_at.desc(), _workers.c.uuid)
     .limit(sa.bindparam("most", type_=sa.Integer)))
 _RECENT = (
@@ -63,7 +64,10 @@ _RECENT = (
     .order_by(_refusals.c.at.desc(), _refusals.c.worker_uuid, _refusals.c.slot)
     .limit(_MOST_ROWS))
 _OF_PROJECT = _RECENT.where(_refusals.c.project_id == sa.bindparam("of_project"))
-_NEWEST = sa.select(sa.func.max(_refusals.c.at))
+#: Not the newest time: a worker that reports later may report what was earlier. What is written
+#: has a time of its own. The sum of whole ones would be too large for SQLite.
+_DIGEST = sa.select(
+    sa.func.sum(clock.microseconds(_refusals.c.at) % 1_000_000_000)).select_from(_refusals)
 
 
 # Writing ----------------------------------------------------------------------
@@ -163,10 +167,10 @@ def list_refusals(ctx: Context, most: int, *, project_id: str | None = None) -> 
 
 
 @db.retry_writes
-def read_newest(ctx: Context) -> str:
+def digest_refusals(ctx: Context) -> str:
     """Return a text that differs once another request was refused."""
     with db.read_once(ctx) as session:
-        return str(session.execute(_NEWEST).scalar())
+        return str(session.execute(_DIGEST).scalar())
 
 
 def _make_worker(row: sa.Row[Any]) -> Worker:

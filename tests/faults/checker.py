@@ -10,11 +10,24 @@ import collections
 import dataclasses
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.faults.history import ANYTHING, Answer, Event, Held, Outcome, Version, Write
+from tests.faults.history import (
+    ANYTHING,
+    Answer,
+    Event,
+    Held,
+    Outcome,
+    Read,
+    Version,
+    Write,
+    show,
+)
+
+#: How many events of an object a sentence about it names.
+_LATEST = 5
 
 
 @dataclasses.dataclass
@@ -23,10 +36,13 @@ class _Object:
 
     :ivar possible: what it may be now.
     :ivar pending: what it may become later, because of writes without an answer.
+    :ivar latest: the last events, for whoever looks into a failure.
     """
 
     possible: set[Hashable]
     pending: set[Hashable] = dataclasses.field(default_factory=set)
+    latest: collections.deque[Write | Read] = dataclasses.field(
+        default_factory=lambda: collections.deque(maxlen=_LATEST))
 
     def write(self, write: Write) -> None:
         if write.outcome is Outcome.DONE:
@@ -43,6 +59,9 @@ class _Object:
 
     def read(self, value: Hashable) -> None:
         self.possible = {value} | self.pending
+
+    def describe_latest(self) -> str:
+        return f"before: {', '.join(map(str, self.latest)) or 'nothing'}"
 
 
 def check_objects(
@@ -67,17 +86,57 @@ def check_objects(
         else:
             if not known.may_be(event.value):
                 faults.append(
-                    f"{event.name} was read as {_show(event.value)} at {event.began:.3f}, and can "
-                    f"only be {_show_all(known.possible)}")
+                    f"{event.name} was read as {show(event.value)} at {event.began:.3f}, and can "
+                    f"only be {_show_all(known.possible)}; {known.describe_latest()}")
             known.read(event.value)
+        known.latest.append(event)
     for name, known in objects.items():
         value = final.get(name, absent)
         if not known.may_be(value):
-            faults.append(f"{name} is {_show(value)} in the end, and can only be "
-                         f"{_show_all(known.possible)}")
+            faults.append(f"{name} is {show(value)} in the end, and can only be "
+                         f"{_show_all(known.possible)}; {known.describe_latest()}")
     strangers = {name for name, value in final.items() if value != absent} - objects.keys()
     faults += [f"{name} is there, and nobody made it" for name in sorted(strangers - set(before))]
     return faults
+
+
+class StaleTime(NamedTuple):
+    """A time in which a server may say what was before the last write.
+
+    :ivar server: its port.
+    """
+
+    server: int
+    began: float
+    ended: float
+
+
+def list_stale_reads(
+    events: Iterable[Event], absent: Hashable, stale_times: Sequence[StaleTime]
+) -> list[Read]:
+    """Return reads in such times of what an object was right before an acknowledged write.
+
+    :param events: those of one object in their order.
+    """
+    stale = []
+    objects: dict[str, _Object] = {}
+    #: {name: what it may have been before the last acknowledged write}
+    earlier: dict[str, set[Hashable]] = {}
+    for event in events:
+        if isinstance(event, Version):
+            continue
+        known = objects.setdefault(event.name, _Object({absent}))
+        if isinstance(event, Write):
+            if event.outcome is Outcome.DONE:
+                earlier[event.name] = set(known.possible)
+            known.write(event)
+        elif (not known.may_be(event.value) and event.value in earlier.get(event.name, ())
+              and any(event.server == time.server and time.began <= event.began <= time.ended
+                      for time in stale_times)):
+            stale.append(event)
+        else:
+            known.read(event.value)
+    return stale
 
 
 def check_versions(events: Iterable[Event]) -> list[str]:
@@ -282,8 +341,5 @@ def check_silence(answers: Iterable[Answer], until: float, seconds: float) -> li
 
 
 def _show_all(values: Iterable[Any]) -> str:
-    return " or ".join(sorted(map(_show, values)))
+    return " or ".join(sorted(map(show, values)))
 
-
-def _show(value: Any) -> str:
-    return str(sorted(value)) if isinstance(value, frozenset) else repr(value)

@@ -43,6 +43,9 @@ _FIRST_LIMIT = 120
 #: Loading libraries, on a machine that is busy with other tests.
 _START_SECONDS = 180
 _PROJECTS = ("one", "two", "three")
+#: What comes before each line of the log about a request that failed with 500, and how many of
+#: the last ones say why.
+_FAILURE, _LAST_LINES = " ERROR placement_core.http.tweens ", 20
 _OPTIONS = {
     "OS_API__AUTH_STRATEGY": "noauth2",
     "OS_LIMITS__ENFORCEMENT_MODEL": "tree",
@@ -256,6 +259,15 @@ class Cloud(fixtures.Fixture):
     def read_log(self, name: str) -> str:
         """Return what a process has said."""
         return (self.folder / name).read_text(errors="replace")
+
+    def list_tracebacks(self) -> list[str]:
+        """Return the end of what each process has logged of requests that failed with 500."""
+        ends = {}
+        for path in sorted(self.folder.iterdir()):
+            lines = self.read_log(path.name).splitlines()
+            ends[path.name] = [
+                line.partition(_FAILURE)[2] for line in lines if _FAILURE in line][-_LAST_LINES:]
+        return ["\n".join([f"{name} said", *lines]) for name, lines in ends.items() if lines]
 
 
 def _check_overlaps(connection: sa.Connection) -> list[str]:

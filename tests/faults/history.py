@@ -8,6 +8,7 @@ import json
 import pathlib
 import threading
 from collections.abc import Hashable
+from typing import Any
 
 
 class Outcome(enum.Enum):
@@ -54,6 +55,7 @@ class Write:
     :ivar guarded: whether the service refuses it if the object was changed since the client read
         it, so that it cannot take effect after a later write was acknowledged.
     :ivar together: names the writes that take effect at once or not at all.
+    :ivar server: the port of the process that was asked, for whoever looks into a failure.
     """
 
     name: str
@@ -63,16 +65,29 @@ class Write:
     outcome: Outcome
     guarded: bool = True
     together: str | None = None
+    server: int | None = None
+
+    def __str__(self) -> str:
+        """Return it in a few words."""
+        return f"{self.outcome.value} write of {show(self.value)} {_describe(self)}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Read:
-    """What an object was, as the client saw that changes it."""
+    """What an object was, as the client saw that changes it.
+
+    :ivar server: as of a write.
+    """
 
     name: str
     value: Hashable
     began: float
     ended: float
+    server: int | None = None
+
+    def __str__(self) -> str:
+        """Return it in a few words."""
+        return f"read of {show(self.value)} {_describe(self)}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,6 +107,16 @@ ANYTHING = "anything"
 
 #: What a consumer has: {(provider, resource class, amount)}.
 Held = frozenset[tuple[str, str, int]]
+
+
+def show(value: Any) -> str:
+    """Return a value of an object as it is printed."""
+    return str(sorted(value)) if isinstance(value, frozenset) else repr(value)
+
+
+def _describe(event: Write | Read) -> str:
+    through = "" if event.server is None else f" through {event.server}"
+    return f"from {event.began:.3f} to {event.ended:.3f}{through}"
 
 
 class History:

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from tests.faults import checker, cloud as clouds, disturbances, engine as engines
+from tests.faults.checker import StaleTime
 from tests.faults.disturbances import Disturbance
-from tests.faults.history import History, Outcome, Write
+from tests.faults.history import History, Outcome, Read, Write
 from tests.server_programs import NoServerError
 
 #: Until all processes serve again after a disturbance. No client may be unserved for longer.
@@ -74,6 +75,7 @@ class Report:
     :ivar writes: {outcome: how many writes of single objects}.
     :ivar silence: for how many seconds a client had no answer but 503s, at most.
     :ivar slowest: how many seconds an answer took at most.
+    :ivar stale: how many reads had what was before an acknowledged write, while that may be.
     :ivar wrong: what must not be, in sentences.
     """
 
@@ -87,6 +89,7 @@ class Report:
     writes: Mapping[str, int]
     silence: float
     slowest: float
+    stale: int
     wrong: Sequence[str]
 
     def write_json(self) -> str:
@@ -105,6 +108,8 @@ class Report:
             f"{len(self.wrong) or 'nothing'} wrong",
             f"  longest silence of a client {self.silence:.1f} s, slowest answer "
             f"{self.slowest:.1f} s, all processes back after {self.back:.1f} s at most",
+            *([f"  {self.stale} reads of what was before an acknowledged write"]
+              if self.stale else []),
             *(f"  limitation: {sentence}" for sentence in self.engine.limitations),
             *(f"  {times} × {name}" for name, times in sorted(self.happened.items())),
             *(f"  {operation}: " + ", ".join(
@@ -157,9 +162,11 @@ def play(
               if thread.is_alive()]
     wrong += engine.failures
     wrong += checker.check_silence(history.answers, ended, recovery)
-    wrong += director.wrong + wait_for_events(cloud) + check(cloud, history)
+    stale = checker.list_stale_reads(history.events, frozenset(), director.stale_times)
+    wrong += director.wrong + wait_for_events(cloud) + check(cloud, history, stale)
     history.close()
-    return _report(kind, seed, ended - began, engine, director, history, ended, wrong)
+    return _report(
+        kind, seed, ended - began, engine, director, history, ended, len(stale), wrong)
 
 
 def _select(cluster: Cluster, only: str) -> list[Disturbance]:
@@ -185,6 +192,7 @@ class _Director:
         self._recovery = recovery
         self.happened: collections.Counter[str] = collections.Counter()
         self.back = 0.0
+        self.stale_times: list[StaleTime] = []
         self.wrong: list[str] = []
 
     def disturb(self, length: Length) -> None:
@@ -210,11 +218,15 @@ class _Director:
     def _let(self, disturbance: Disturbance) -> None:
         self._say(disturbance.name)
         self.happened[disturbance.name] += 1
+        began = time.monotonic()
         try:
             with disturbance.during():
                 time.sleep(disturbance.seconds)
         except NoServerError as error:
             self.wrong.append(f"{disturbance.name}: {error}")
+        if disturbance.stale_api is not None:
+            self.stale_times.append(StaleTime(
+                self._cloud.ports[disturbance.stale_api], began, time.monotonic()))
         began = time.monotonic()
         while not all(map(clouds.is_served, self._cloud.ports)):
             if time.monotonic() - began > self._recovery:
@@ -235,11 +247,14 @@ def wait_for_events(cloud: clouds.Cloud) -> list[str]:
     return []
 
 
-def check(cloud: clouds.Cloud, history: History) -> list[str]:
-    """Compare what clients noted with what there is in the end; return what is wrong."""
+def check(cloud: clouds.Cloud, history: History, stale: Sequence[Read] = ()) -> list[str]:
+    """Compare what clients noted with what there is in the end; return what is wrong.
+
+    :param stale: reads that the database may have answered so.
+    """
     final = cloud.read_final()
     limit = f"limit {cloud.limit}"
-    events = history.events
+    events = [event for event in history.events if event not in stale]
     consumers = [event for event in events if event.name.startswith("consumer")]
     others = [event for event in events if not event.name.startswith("consumer")]
     return [
@@ -259,7 +274,7 @@ def check(cloud: clouds.Cloud, history: History) -> list[str]:
 
 def _report(
     kind: str, seed: int, seconds: float, engine: engines.Engine, director: _Director,
-    history: History, ended: float, wrong: Sequence[str],
+    history: History, ended: float, stale: int, wrong: Sequence[str],
 ) -> Report:
     statuses: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for answer in history.answers:
@@ -270,4 +285,4 @@ def _report(
         kind, seed, seconds, engine, dict(director.happened), director.back,
         {operation: dict(counts) for operation, counts in statuses.items()}, dict(writes),
         checker.find_longest_silence(history.answers, ended),
-        max(answer.ended - answer.began for answer in history.answers), wrong)
+        max(answer.ended - answer.began for answer in history.answers), stale, wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import pathlib
 from collections.abc import Callable
 from typing import TypeVar
@@ -43,6 +44,8 @@ def run(
             kind, cluster, made, length=length, seed=seed, folder=folder,
             say=say, recovery=recovery, only=only)
         if report.wrong:
+            report = dataclasses.replace(
+                report, wrong=[*report.wrong, *made.list_tracebacks()])
             for name in sorted(path.name for path in made.folder.iterdir()):
                 (folder / f"{name}.log").write_text(made.read_log(name))
     (folder / "report.json").write_text(report.write_json() + "\n")

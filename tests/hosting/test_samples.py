@@ -77,14 +77,19 @@ class SampleTestCase(test_draining.DrainTestCase):
         self.assertEqual(0, done.returncode, done.stdout)
         return done.stdout
 
-    def start(self, *command: str) -> subprocess.Popen[bytes]:
-        """Start a server, and wait until ``address`` is ready."""
+    def launch(self, *command: str) -> subprocess.Popen[bytes]:
+        """Start a server."""
         self.log = self.folder / "log"
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 command, env=self.environment, cwd=self.folder, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True)
         self.addCleanup(self.end, process)
+        return process
+
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
+        """Start a server, and wait until ``address`` is ready."""
+        process = self.launch(*command)
         deadline = time.monotonic() + serving.SECONDS_TO_START
         while self.ask("/readiness") != 200:
             self.assertIsNone(process.poll(), self.log.read_text())
@@ -127,11 +132,20 @@ class TestServers(SampleTestCase):
         self.assertEqual(0, process.wait(_SECONDS), self.log.read_text())
 
     def test_uwsgi(self) -> None:
+        # Whether it ends by itself then is a matter of chance (doc/operator/hosting.rst).
+        self.check_draining(self.start(*self.make_uwsgi_command()))
+
+    def test_uwsgi_that_cannot_serve(self) -> None:
+        """It ends, so that nobody takes it for a service that runs."""
+        self.environment["OS_PLACEMENT_DATABASE__CONNECTION"] = f"sqlite:///{self.folder}/new"
+        process = self.launch(*self.make_uwsgi_command())
+        self.assertNotEqual(0, process.wait(_SECONDS))
+        self.assertIn("run `placement-core db sync`", self.log.read_text())
+
+    def make_uwsgi_command(self) -> tuple[str, ...]:
         path = self.write("hosting/uwsgi.ini", {
             "127.0.0.1:8779": self.address, "/opt/placement-core": sys.prefix})
-        program = pathlib.Path(sys.executable).with_name("uwsgi")
-        # Whether it ends by itself then is a matter of chance (doc/operator/hosting.rst).
-        self.check_draining(self.start(str(program), "--ini", str(path)))
+        return str(pathlib.Path(sys.executable).with_name("uwsgi")), "--ini", str(path)
 
     def check_draining(self, process: subprocess.Popen[bytes]) -> None:
         """Expect that SIGTERM cuts no claim that waits for the database."""

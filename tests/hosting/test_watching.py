@@ -61,7 +61,9 @@ class WatchingTestCase(base.DatabaseTestCase):
             self.database.url.render_as_string(hide_password=False),
             arguments=("--threads", str(threads), "--watch-bind", self.watch_address),
             # What else is to happen at the end of a worker.
-            options={"OS_WORKERS__REPORT": "true"}))
+            options={"OS_WORKERS__REPORT": "true",
+                     # Fewer than the watchers that one commit wakes.
+                     "OS_API__MAX_CONCURRENT_REQUESTS_PER_PROJECT": "6"}))
 
     def change(self) -> str:
         return factories.provider(self.ctx).uuid

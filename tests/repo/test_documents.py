@@ -100,7 +100,7 @@ class TestBuiltDocuments(base.TestCase):
     def test_options(self) -> None:
         """The reference has each option of each group, those of libraries, too."""
         page = (self.folder / "html" / "reference" / "configuration.html").read_text()
-        for group, options in namespaces.load_options().items():
+        for group, options in namespaces.load_options().groups.items():
             self.assertIn(f'id="{group}"', page)
             for option in options:
                 self.assertIn(f'id="{group}.{option.dest}"', page)

@@ -43,7 +43,7 @@ class TestCounting(base.TestCase):
             ["failed: tests.c", "failed: tests.e", "failed: tests.f"], sorted(self.said))
 
     def test_ends_of_tracebacks(self) -> None:
-        """A test that failed is named with the last lines of its traceback."""
+        """The last lines of some, and then the name of each test that failed."""
         stream = io.BytesIO()
         result = subunit.StreamResultToBytes(stream)
         lines = [f"line {number}" for number in range(30)]
@@ -57,10 +57,10 @@ class TestCounting(base.TestCase):
         with redirect_stdout(said):
             run._read(stream)
         ends = [f"    {line}" for line in lines[-12:]]
-        first, *others = said.getvalue().split("failed: ")[1:]
-        self.assertEqual(["a", *ends], [line for line in first.splitlines() if line.strip()])
-        self.assertEqual(12, len(others))
-        self.assertEqual(10, said.getvalue().count(ends[-1]))
+        printed = said.getvalue().splitlines()
+        self.assertEqual(["a ended with", *ends, "b ended with"], printed[:14])
+        self.assertEqual(10, printed.count(ends[-1]))
+        self.assertEqual([f"failed: {name}" for name in "abcdefghijklm"], printed[-13:])
 
     def test_conformance(self) -> None:
         """The suite's tests are counted apart, without our tests of the suite."""

@@ -2,7 +2,7 @@
 
 import time
 
-from placement_core.masking import mask_text, mask_url
+from placement_core.masking import mask_query, mask_text, mask_url
 from tests import base
 
 
@@ -39,12 +39,23 @@ class TestMasking(base.TestCase):
         ):
             self.assertNotIn("secret", mask_url(url), url)
 
+    def test_queries(self) -> None:
+        """A query is one text, whatever is in it."""
+        for query, masked in (
+            ("", ""), ("name=a&limit=1", "name=a&limit=1"), ("token", "token"),
+            ("token=secret&name=a", "token=***&name=a"),
+            ("a=1&Password='secret'", "a=1&Password=***"),
+            ("u=http://v:secret@h/&name=a", "u=http://***@h/&name=a"),
+        ):
+            self.assertEqual(masked, mask_query(query))
+
     def test_long_texts_take_no_longer(self) -> None:
         """Clients make up what is masked in errors and in the log."""
         for text in ("://" * 40_000, "?" * 100_000, "&pass" * 25_000, "?a=" * 40_000 + "@",
                      "u:" * 50_000, ",u:p@h" * 20_000, "x://" + "u:p@h," * 20_000):
             begun = time.process_time()
             mask_url(text)
+            mask_query(text)
             mask_text(text)
             mask_url(f"mysql://{text}")
             # The quadratic ones took from 3 seconds to minutes.

@@ -112,6 +112,7 @@ class TestSeries(MetricsTestCase):
         metrics.set_room({("VCPU", "free"): 2**70})
         self.assertEqual({("VCPU", "free"): 2.0**70, ("CUSTOM_GPU", "free"): 0},
                          self.numbers("room"))
+        self.assertLess(time.time() - 60, self.numbers("room_timestamp_seconds")[()])
 
     def test_room_of_many_classes(self) -> None:
         """Standard classes come first, and what has a series keeps it."""
@@ -132,6 +133,7 @@ class TestSeries(MetricsTestCase):
         self.assertEqual(
             {("80", "VCPU"): 1, ("95", "VCPU"): 0, ("80", "DISK"): 0, ("95", "DISK"): 0},
             self.numbers("quota_projects_over"))
+        self.assertLess(time.time() - 60, self.numbers("quota_timestamp_seconds")[()])
         metrics.set_quota({f"r{number}": metrics.QuotaFill(0.5, {80: 1}) for number in range(99)})
         self.assertEqual(60, len(self.numbers("quota_fullest_ratio")))
         self.assertEqual(62, len(self.numbers("quota_projects_over")))
@@ -181,22 +183,36 @@ class TestProcesses(MetricsTestCase):
                 error = self.assertRaises(errors.ConfigurationError, metrics.start)
             self.assertIn(f"{metrics.FOLDER_VARIABLE} = {folder}: ", str(error))
 
-    def test_room_is_that_of_the_last_process(self) -> None:
-        """A manager that was started again replaces the numbers of the one before."""
+    def test_numbers_of_a_manager_that_was_replaced(self) -> None:
+        """They are its successor's, also of what is there no more; nothing without one."""
         folder = self.useFixture(fixtures.TempDir()).path
         program = (
             "import sys\n"
             "from placement_core import metrics\n"
             "metrics.start()\n"
-            "metrics.set_room({('VCPU', 'free'): int(sys.argv[1])})\n"
-            "shown = metrics.make_page()({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/metrics',\n"
-            "    'wsgi.multiprocess': True}, lambda *_: None)\n"
-            "print(shown[0].decode())")
+            "free = int(sys.argv[1])\n"
+            "metrics.set_room({('VCPU', 'free'): free, (f'CUSTOM_{free}', 'free'): 1})\n"
+            "metrics.set_quota({f'r{free}': metrics.QuotaFill(1.0, {95: free})})\n"
+            "metrics.set_audit(free)\n"
+            "print('set', flush=True)\n"
+            "sys.stdin.read()")
+        self.useFixture(fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE, folder))
+        metrics.start()
         for number in (5, 7, 3):
-            text = subprocess.run(
-                [sys.executable, "-c", program, str(number)], check=True, capture_output=True,
-                text=True, env={**os.environ, metrics.FOLDER_VARIABLE: folder}).stdout
-            self.assertEqual({("VCPU", "free"): number}, scraping.counted(lambda: text, "room"))
+            with subprocess.Popen(
+                    [sys.executable, "-c", program, str(number)], stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE) as manager:
+                self.assertEqual(b"set\n", manager.stdout.readline())
+                self.assertEqual({("VCPU", "free"): number, (f"CUSTOM_{number}", "free"): 1},
+                                 self.numbers("room"))
+                self.assertEqual({(f"r{number}",): 1.0}, self.numbers("quota_fullest_ratio"))
+                self.assertEqual({("95", f"r{number}"): number},
+                                 self.numbers("quota_projects_over"))
+                self.assertEqual({(): number}, self.numbers("audit_findings"))
+        for name in ("room", "room_timestamp_seconds", "quota_fullest_ratio",
+                     "quota_projects_over", "quota_timestamp_seconds", "audit_findings",
+                     "audit_timestamp_seconds"):
+            self.assertEqual({}, self.numbers(name))
 
     def test_what_ended_processes_had_in_use(self) -> None:
         """Only processes that live have something in use."""
@@ -228,6 +244,27 @@ class TestProcesses(MetricsTestCase):
             if living:
                 with processes[living - 1] as process:
                     process.kill()
+
+    def test_two_scrapes_after_a_process_ended(self) -> None:
+        """Both remove what it had in use; one of them is faster."""
+        folder = self.useFixture(fixtures.TempDir()).path
+        program = (
+            "from placement_core import metrics\n"
+            "metrics.start()\n"
+            "metrics.set_process(in_flight=3, waiting=0, most_requests=8, threads=5,\n"
+            "    connections={})")
+        subprocess.run([sys.executable, "-c", program], check=True,
+                       env={**os.environ, metrics.FOLDER_VARIABLE: folder})
+        self.useFixture(fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE, folder))
+        metrics.start()
+        remove = os.remove
+
+        def remove_second(path: str) -> None:
+            remove(path)
+            remove(path)
+
+        with fixtures.MonkeyPatch("os.remove", remove_second):
+            self.assertEqual({}, self.numbers("http_requests_in_flight"))
 
     def test_sum_of_processes_and_of_those_that_ended(self) -> None:
         folder = self.useFixture(fixtures.TempDir()).path

@@ -100,8 +100,11 @@ class Cluster(fixtures.Fixture):
             *(Disturbance(f"node {number} is cut off", lambda number=number: self._away(
                 number, self._network.cut_off(number)), 2 * _SUSPECTED_SECONDS + 4)
               for number in range(_NODES)),
+            # A node that cannot apply what the others wrote was seen to answer with what was
+            # before, right before it stood still: most likely it lets those go on that wait for
+            # that ("wsrep_sync_wait").
             *(Disturbance(f"the disk of node {number} is full",
-                          lambda number=number: self._disk_full(number), 6)
+                          lambda number=number: self._disk_full(number), 6, stale_api=number)
               for number in range(_NODES)),
         ]
 

@@ -230,6 +230,18 @@ class TestUpgradeCheck(CommandTestCase):
         self.run_command("db", "online-data-migrations")
         self.assertNotIn("is not kept yet", self.check(0))
 
+    def test_slots_that_are_not_protected(self) -> None:
+        self.sync()
+        self.execute("INSERT INTO resource_providers (id, uuid, name, generation, "
+                     "root_provider_id, parent_provider_id) VALUES "
+                     "(1, 'u1', 'host', 0, 1, NULL), (2, 'u2', 'reservation_host', 0, 1, 1)")
+        self.execute("INSERT INTO computehosts (name, provider_id, provider_uuid, "
+                     "reservation_provider_id, vcpus, memory_mb, disk_gb, reservable, promised) "
+                     "VALUES ('host', 1, 'u1', 2, 4, 4, 4, 1, 0)")
+        self.assertIn("the providers for slots of 1 hosts", self.check(1))
+        self.run_command("db", "online-data-migrations")
+        self.assertNotIn("providers for slots", self.check(0))
+
     def test_no_schema(self) -> None:
         self.assertIn("Check: Database Schema Result: Failure", self.check(2))
 

@@ -9,7 +9,7 @@ import textwrap
 
 import fixtures
 
-from tests import serving
+from tests import distributions, serving
 from tests.functional.cli import commands, test_commands
 
 
@@ -129,6 +129,54 @@ class TestWarnings(ConfigurationTestCase):
                 self.connection, by=server, options={"OS_LIMITS__DRIVR": "local"}))
             log = service.log.read_text()
             self.assertEqual(1, log.count("OS_LIMITS__DRIVR: no option reads it"), log)
+
+
+class TestBrokenDrivers(ConfigurationTestCase):
+    """Somebody installed a driver whose import fails."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(distributions.Distribution("theirs", {
+            "placement_core.limits": ["theirs = no_such_module:Driver"],
+            "oslo.config.opts": ["theirs = no_such_module:list_opts"]}))
+
+    def test_what_no_option_names(self) -> None:
+        """It does no harm: its section may be right, and what else is misspelt is found."""
+        path = self.write("""
+            [theirs]
+            auth_type = password
+            url = http://theirs.example
+            [keystone_authtoken]
+            www_authenticate_uri = http://keystone.invalid
+            """)
+        self.assertEqual([f"nothing is wrong with {path}, the environment"],
+                         self.run_here("config", "check"))
+        self.assertEqual(
+            "the options of theirs 1 cannot be loaded: ModuleNotFoundError: No module named "
+            "'no_such_module'\n", self.stderr)
+        self.write("""
+            [theirs]
+            url = http://theirs.example
+            [keystone_authtoken]
+            auth_type = password
+            pasword = secret
+            """)
+        self.assertEqual(
+            [f"{path}: [keystone_authtoken] pasword: no option reads it; is password meant?"],
+            self.run_here("config", "check", code=1))
+        self.write("[placement_databse]\nconnection = sqlite://\n")
+        [problem] = self.run_here("config", "check", code=1)
+        self.assertIn("[placement_databse]", problem)
+        for command in (("config", "show"), ("plugins", "list")):
+            self.assertNotEqual([], self.run_here(*command))
+
+    def test_what_an_option_names(self) -> None:
+        """The loader says which option, and why."""
+        self.write("[theirs]\nurl = http://theirs.example\n")
+        self.assertEqual(
+            ["[limits] driver = theirs: the driver cannot be loaded: ModuleNotFoundError: No "
+             "module named 'no_such_module' (theirs 1)"],
+            self.run_here("config", "check", code=1, OS_LIMITS__DRIVER="theirs"))
 
 
 class TestEmbedded(ConfigurationTestCase):

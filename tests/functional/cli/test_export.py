@@ -373,6 +373,31 @@ class TestExportToFiles(ExportTestCase):
         self.assertEqual("before", self.path.read_text())
         self.assertEqual({"catalog.yaml", "rows"}, set(os.listdir(self.folder)))
 
+    def test_a_pipe_stays_one(self) -> None:
+        os.mkfifo(self.path)
+        # It has a reader before the command runs, and room for what that writes.
+        with open(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as pipe:
+            self.export("keystone", str(self.path))
+            tables = {json.loads(line)["table"] for line in pipe}
+        self.assertIn("registered_limit", tables)
+        self.assertTrue(stat.S_ISFIFO(self.path.lstat().st_mode))
+        self.assertEqual({"catalog.yaml", "rows"}, set(os.listdir(self.folder)))
+
+    def test_a_link(self) -> None:
+        """Neither it nor the file that it leads to is changed."""
+        target = self.folder / "elsewhere"
+        self.path.symlink_to(target)
+        for _ in range(2):
+            self.refuse("keystone", str(self.path),
+                        f"{self.path}: it is a link; expected a file, or - for stdout")
+            self.assertTrue(self.path.is_symlink())
+            target.write_text("before")
+        self.assertEqual("before", target.read_text())
+
+    def test_a_folder(self) -> None:
+        self.path.mkdir()
+        self.refuse("keystone", str(self.path), f"{self.path}: Is a directory")
+
     def test_stdout(self) -> None:
         user_limit = self.limit_user("servers", 1)
         self.run_command("export", "keystone", "--to", "-", code=1)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 from placement_core.cli import base as command_base, commands as command_table
-from tests import base
+from tests import base, databases
 from tests.functional.cli import commands
 
 #: Loading any of these takes longer than everything that the help needs.
@@ -59,3 +60,42 @@ class TestMain(base.TestCase):
             loaded = set(json.loads(done.stdout.splitlines()[-1]))
             self.assertIn("cliff", loaded)
             self.assertEqual(set(), _HEAVY & loaded, option)
+
+
+class TestClosedPipe(base.TestCase):
+    """Whoever reads the answer stops, as ``head`` does: no error, and no word of it."""
+
+    def run_unread(self, *arguments: str, buffered: bool = True) -> tuple[int, str]:
+        """Run a command whose stdout nobody reads; return its exit code and its stderr.
+
+        :param buffered: whether a short answer is written when the command has ended only.
+        """
+        environment = commands.environment(
+            databases.settings("sqlite").connection, PYTHONUNBUFFERED="" if buffered else "1")
+        reading_end, writing_end = os.pipe()
+        os.close(reading_end)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "placement_core", *arguments], env=environment,
+                stdout=writing_end, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+        finally:
+            os.close(writing_end)
+        return done.returncode, done.stderr
+
+    def test_a_long_answer(self) -> None:
+        self.assertEqual((141, ""), self.run_unread("config", "sample"))
+
+    def test_a_short_answer(self) -> None:
+        for buffered in (True, False):
+            self.assertEqual((141, ""), self.run_unread(
+                "db", "version", "-f", "json", buffered=buffered))
+
+    def test_checks(self) -> None:
+        """That nobody reads their results does not mean that they did not run."""
+        self.assertEqual((141, ""), self.run_unread(
+            "status", "upgrade", "check", "-f", "json", buffered=False))
+
+    def test_help(self) -> None:
+        """That of one command is printed by a pager, which has an exit code of its own."""
+        self.assertEqual((141, ""), self.run_unread("--help"))
+        self.assertEqual("", self.run_unread("leases", "list", "--help")[1])

@@ -76,7 +76,7 @@ class TestEverySecretOption(base.TestCase):
                 *(("v3password", secret) for secret in self._SECRETS),
                 ("v3applicationcredential", "s3cr3t"), ("v3token", "s3cr3t")):
             groups = {group: list(_find_secret(options, auth_type))
-                      for group, options in namespaces.load_options().items()}
+                      for group, options in namespaces.load_options().groups.items()}
             self.assertIn("connection", groups["placement_database"])
             self.assertGreater(len(groups["keystone_authtoken"]), 1)
             path.write_text("".join(_write(groups, auth_type, secret)))

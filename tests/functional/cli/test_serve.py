@@ -17,8 +17,11 @@ import urllib.request
 from collections.abc import Callable
 
 import fixtures
+from oslo_config import cfg
 
+from placement_core import conf
 from placement_core.changes.journal import Journal
+from placement_core.cli import serve
 from placement_core.db.database import Database, Settings
 from placement_core.db.metadata import utcnow
 from placement_core.http import local_callers
@@ -88,6 +91,26 @@ class TestRefusals(test_commands.CommandTestCase):
     def test_loopback(self) -> None:
         self.assertTrue(all(map(
             local_callers.is_loopback, ("127.0.0.1", "127.8.8.8", "::1", "localhost"))))
+
+
+class TestThreads(base.TestCase):
+    """A worker has some to spare when all wait that may."""
+
+    def test_those_of_the_command(self) -> None:
+        self.assertEqual(16 + 256 + 14 + 4, self.count())
+
+    def test_those_of_the_option(self) -> None:
+        """It decides how many requests are processed."""
+        self.assertEqual(64 + 256 + 62 + 4, self.count(max_concurrent_requests=64))
+        self.assertEqual(2 + 40 + 0 + 4, self.count(
+            max_concurrent_requests=2, max_waiting_requests=40))
+
+    def count(self, **options: int) -> int:
+        settings = cfg.ConfigOpts()
+        conf.register(settings)
+        for name, value in options.items():
+            settings.set_override(name, value, "api")
+        return serve._count_threads(settings, 16)
 
 
 class TestServe(base.TestCase):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from unittest import mock
 
 import fixtures
 
@@ -69,13 +70,23 @@ class TestWatch(test_commands.CommandTestCase):
         self.watch(*arguments)
         self.assertFalse(output.exists())
 
+    def test_an_end_before_the_first_look_has_ended(self) -> None:
+        """What changes meanwhile is for the next call."""
+        with fixtures.MonkeyPatch(
+                "placement_core.cli.watch.Watch._read", mock.Mock(side_effect=KeyboardInterrupt)):
+            self.run_command("watch", "--token-file", self.file)
+        provider = factories.provider(self.ctx, name="host")
+        self.assertEqual([f"provider {provider.uuid} host"],
+                         self.watch("--token-file", self.file))
+
     def test_refusals(self) -> None:
         for arguments, text in (
-            (("--kind", "host"), "invalid choice"),
+            (("--kind", "host"), "argument --kind: invalid choice"),
             (("--project", "web", "--kind", "provider"), "belongs to a project"),
+            (("--exec", ""), "argument --exec: expected a command"),
             (("--exec", "/nonexistent/command", "--all", "--kind", "trait"), "No such file"),
         ):
-            self.watch(*arguments, code=2 if "choice" in text else 1)
+            self.watch(*arguments, code=2 if "argument" in text else 1)
             self.assertIn(text, self.stderr)
         pathlib.Path(self.file).write_text("nonsense")
         self.watch("--token-file", self.file, code=1)

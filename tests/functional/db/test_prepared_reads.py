@@ -7,7 +7,9 @@ from unittest import mock
 import sqlalchemy as sa
 
 from placement_core import db
+from placement_core.context import Context
 from placement_core.db import PreparedRead, connections, lists
+from placement_core.db.database import Database
 from placement_core.placement import tables
 from placement_core.testing import factories
 from tests import base, databases
@@ -51,6 +53,17 @@ class TestPreparedRead(base.DatabaseTestCase):
         self.assertEqual(1, len(_NAMED.fetch(self.ctx, asked)))
         self.assertIsNot(connection, self.database.read_connections.check_out())
         self.assertEqual(1, len(_NAMED.fetch(self.ctx, asked)))
+
+    def test_connections_that_are_never_replaced(self):
+        """``[placement_database] connection_recycle_time = -1``."""
+        database = Database(dataclasses.replace(
+            self.database.settings, connection_recycle_seconds=-1), self.database.journal)
+        self.addCleanup(database.dispose)
+        made = []
+        sa.event.listen(database.autocommit, "connect", lambda *_: made.append(1))
+        for _ in range(3):
+            _NAMED.fetch(Context(database), {"name": "one", "least": 0})
+        self.assertEqual(1, len(made))
 
     def test_times(self):
         """Also where a driver writes them otherwise than the column does (SQLite)."""
@@ -167,6 +180,13 @@ class TestReadConnections(base.DatabaseTestCase):
         found.check_in(connection)
         self.assertIsNot(connection, found.check_out())
         self.assertTrue(self.works(connection))  # it was left alone
+
+    def test_one_that_is_never_too_old(self):
+        """As in the pools of SQLAlchemy, which take a negative time for no bound."""
+        read_connections = self.connections(recycle_seconds=-1)
+        connection = read_connections.check_out()
+        read_connections.check_in(connection)
+        self.assertIs(connection, read_connections.check_out())
 
     def test_they_do_not_use_up_the_pool(self):
         taken = [self.database.read_connections.check_out() for _ in range(3)]

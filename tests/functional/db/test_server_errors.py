@@ -8,19 +8,22 @@ import sqlite3
 import threading
 import time
 
+import fixtures
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core import db, errors
+from placement_core.cells import tables as cell_tables
 from placement_core.changes import tables as change_tables
 from placement_core.context import Context
-from placement_core.db import PreparedRead, failures
+from placement_core.db import PreparedRead, failures, sequences
 from placement_core.db.database import Database
 from placement_core.db.server_errors import BY_DIALECT, Meaning
 from placement_core.placement import tables
 from tests import base, databases, races
 
 _projects = tables.projects
+_cells, _instances = cell_tables.cell_mappings, cell_tables.instance_mappings
 _heads = change_tables.change_heads
 
 _VERDICTS = {
@@ -29,6 +32,8 @@ _VERDICTS = {
     Meaning.REFUSED: errors.Unavailable,
     Meaning.READ_ONLY: failures.ReadOnly,
     Meaning.DATA: errors.Invalid,
+    Meaning.DUPLICATE: db_exception.DBDuplicateEntry,
+    Meaning.REFERENCE: db_exception.DBReferenceError,
 }
 
 #: What makes a server send an error of ours.
@@ -94,17 +99,25 @@ class TestEachError(base.DatabaseTestCase):
             with db.write(self.ctx) as session:
                 session.execute_write(_UPDATE, {"code": code, "of": 0})
 
+        def write_later(code):
+            with db.write(self.ctx) as session:
+                session.write_later(_UPDATE, {"code": code, "of": 0})
+
         def fetch_in(code):
             with db.write(self.ctx) as session:
                 prepared.fetch_in(session, {"code": code})
+
+        def fetch_later(code):
+            with db.write(self.ctx) as session:
+                prepared.fetch_later(session, {"code": code})()
 
         return {
             "read": execute(db.read, _SELECT), "read_once": execute(db.read_once, _SELECT),
             "read_each": execute(db.read_each, _SELECT),
             "write": execute(db.write, _UPDATE, of=0),
-            "execute_write": execute_write,
+            "execute_write": execute_write, "write_later": write_later,
             "prepared": lambda code: prepared.fetch(self.ctx, {"code": code}),
-            "prepared in a transaction": fetch_in,
+            "prepared in a transaction": fetch_in, "prepared and deferred": fetch_later,
         }
 
     def test_each_on_every_road(self):
@@ -414,6 +427,25 @@ class TestSeen(base.DatabaseTestCase):
             session.execute(sa.update(_heads).values(txn=1))
             self.expect(errors.Unavailable, self.insert, ctx)
 
+    def test_another_driver(self):
+        """psycopg2 has another name for the code."""
+        self.only("postgresql")
+        url = self.database.url.set(drivername="postgresql+psycopg2")
+        ctx = self.other(
+            connection=url.render_as_string(hide_password=False), lock_timeout_seconds=1)
+        with db.write(self.ctx) as session:
+            session.execute(sa.update(_heads).values(txn=1))
+            self.expect(errors.Unavailable, self.insert, ctx)
+        self.insert(ctx)
+        error = self.assertRaises(db_exception.DBDuplicateEntry, self.insert, ctx)
+        self.assertEqual(["external_id"], error.columns)
+        with self.database.autocommit.connect() as connection:
+            connection.exec_driver_sql(
+                "SELECT setval('projects_id_seq', (SELECT id FROM projects), false)")
+        log = self.useFixture(fixtures.FakeLogger())
+        self.assertRaises(sequences.SequenceBehind, self.insert, ctx, "another")
+        self.assertIn("sequence of table projects", log.output)
+
     def test_statement_timeout(self):
         self.only("postgresql", "mysql")
         self.insert(self.ctx)
@@ -487,3 +519,55 @@ class TestSeen(base.DatabaseTestCase):
         self.expect(errors.Invalid, write)
         if self.kind != "sqlite":
             self.expect(errors.Invalid, self.insert, self.ctx, "a" * 256)
+
+    # What the rows that are there refuse. Servers say so in the language of their machine.
+
+    def german(self):
+        """Return a context whose server sends its texts in German, where it knows any."""
+        ctx = self.other()
+        language = "de_DE" if self.kind == "mysql" else "de_DE.UTF-8"
+
+        @sa.event.listens_for(ctx.database.writer, "connect")
+        def set_language(connection, _record):
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute(f"SET lc_messages = '{language}'")
+                connection.commit()
+            except ctx.database.writer.dialect.loaded_dbapi.Error:
+                connection.rollback()
+
+        return ctx
+
+    def test_a_duplicate_key(self):
+        self.only("postgresql", "mysql")
+        for name in ("one", "it's 'one' of 'uuid'"):
+            for ctx in (self.ctx, self.german()):
+                with contextlib.suppress(db_exception.DBDuplicateEntry):
+                    self.insert(ctx, name)
+                error = self.assertRaises(db_exception.DBDuplicateEntry, self.insert, ctx, name)
+                self.assertEqual(["external_id"], error.columns)
+
+    def test_a_missing_reference(self):
+        self.only("postgresql", "mysql")
+        for ctx in (self.ctx, self.german()):
+            self.assertRaises(db_exception.DBReferenceError, self.map_instance, ctx, 2**31 - 1)
+
+    def test_a_row_that_is_referred_to(self):
+        self.only("postgresql", "mysql")
+
+        def delete(ctx):
+            with db.write(ctx) as session:
+                session.execute(sa.delete(_cells))
+
+        with db.write(self.ctx) as session:
+            [cell_id] = session.execute(sa.insert(_cells), {
+                "uuid": "1", "transport_url": "", "database_connection": ""}).inserted_primary_key
+        self.map_instance(self.ctx, cell_id)
+        for ctx in (self.ctx, self.german()):
+            self.assertRaises(db_exception.DBReferenceError, delete, ctx)
+
+    @staticmethod
+    def map_instance(ctx, cell_id):
+        with db.write(ctx) as session:
+            session.execute(sa.insert(_instances), {
+                "instance_uuid": "1", "project_id": "one", "cell_id": cell_id})

@@ -9,13 +9,22 @@ from oslo_db import exception as db_exception
 from psycopg import errors as postgresql
 
 from placement_core import db, errors, metrics
-from placement_core.changes import tables as change_tables
+from placement_core.changes import tables as change_tables, vector
 from placement_core.db import failures, transactions
 from placement_core.db.database import Database
 from placement_core.placement import tables
 from tests import base, databases, races, scraping
 
 _projects = tables.projects
+
+#: What SQLAlchemy asks a server on the first connection of an engine.
+_FIRST_QUESTIONS = {
+    "postgresql": ["_get_server_version_info", "_get_default_schema_name",
+                   "_set_backslash_escapes"],
+    "mysql": ["_get_server_version_info", "_get_default_schema_name", "_detect_sql_mode",
+              "_detect_casing"],
+}
+_END_SESSION = {"postgresql": "SELECT pg_terminate_backend({}, 5000)", "mysql": "KILL {}"}
 
 
 def _names(ctx):
@@ -244,20 +253,34 @@ class TestFailures(base.DatabaseTestCase):
             session.record_change("trait", 1)
 
     def test_the_first_connection_breaks(self):
-        """While SQLAlchemy asks the server what it is."""
-        ctx = self.impatient()
-        initialize, broken = ctx.database.writer.dialect.initialize, []
+        """Its session is ended while SQLAlchemy asks the server what it is."""
+        if self.kind == "sqlite":
+            self.skipTest("SQLite has no sessions.")
+        for question in _FIRST_QUESTIONS[self.kind]:
+            for use in (self.touch, vector.read_digest):
+                ctx = self.impatient()
+                ended = [self.end_session_before(engine, question)
+                         for engine in (ctx.database.writer, ctx.database.autocommit)]
+                use(ctx)
+                self.assertEqual([0, 1], sorted(map(len, ended)), (question, use))
+                # Those that were lost are not looked after for ever.
+                self.assertEqual({}, ctx.database.availability._in_use, (question, use))
 
-        def break_once(connection):
-            if not broken:
-                broken.append(connection)
-                connection.invalidate()
-                connection.close()
-            initialize(connection)
+    def end_session_before(self, engine, question):
+        """Have an engine lose its first connection; return a list of the ended sessions."""
+        ask, ended = getattr(engine.dialect, question), []
 
-        ctx.database.writer.dialect.initialize = break_once
-        self.touch(ctx)
-        self.assertEqual(1, len(broken))
+        def end_once(connection, *more, **options):
+            if not ended:
+                driver = connection.connection.dbapi_connection
+                ended.append(driver.info.backend_pid if self.kind == "postgresql"
+                             else driver.thread_id())
+                with self.database.autocommit.connect() as other:
+                    other.exec_driver_sql(_END_SESSION[self.kind].format(ended[0]))
+            return ask(connection, *more, **options)
+
+        self.patch(engine.dialect, question, end_once)
+        return ended
 
     def test_a_missing_reference_whose_text_is_cut(self):
         """As MySQL does at 256 characters."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import time
 
 import fixtures
 import sqlalchemy as sa
@@ -74,6 +75,16 @@ class CheckCase(base.DatabaseTestCase):
                 change(self)
 
         self.useFixture(fixtures.MonkeyPatch(f"{trial.__name__}.Database", Changed))
+
+    def set_variables(self, values: dict[str, int]) -> None:
+        """Let the MySQL server have other global variables, which all who use it would share."""
+        def replace(_connection, _cursor, statement, parameters, _context, _executemany):
+            for name, value in values.items():
+                statement = statement.replace(f"@@{name}", str(value))
+            return statement, parameters
+
+        self.patch_database(lambda database: sa.event.listen(
+            database.writer, "before_cursor_execute", replace, retval=True))
 
     def set_for_database(self, setting: str, value: str) -> None:
         """Set something for new connections to the PostgreSQL database of this test."""
@@ -170,6 +181,15 @@ class TestBroken(CheckCase):
         self.require_failure("rollback", "(1, 2)")
         self.require_failure("updates wait", "waits")
 
+    def test_a_slow_link(self):
+        """What has not been sent yet does not count as waiting."""
+        def change(database):
+            database.writer = database.autocommit
+            sa.event.listen(database.writer.pool, "connect", lambda *_: time.sleep(0.4))
+
+        self.patch_database(change)
+        self.require_failure("updates wait", "waits")
+
     def test_readers_of_what_is_not_committed(self):
         self.only("mysql")
 
@@ -262,6 +282,20 @@ class TestLimited(CheckCase):
             self.require_warning("durable commits", "a crash", sqlite_synchronous=False)
             self.assertIs(
                 Status.OK, self.check("durable commits", sqlite_synchronous=True).status)
+
+    def test_a_binary_log_that_a_crash_may_cut(self):
+        """InnoDB relies on the log: what that lacks after a crash is rolled back."""
+        self.only("mysql")
+        for log_bin, flush, sync, status in (
+                (1, 1, 0, Status.WARNING), (1, 1, 100, Status.WARNING), (1, 1, 1, Status.OK),
+                (1, 3, 0, Status.OK), (0, 1, 0, Status.OK)):
+            self.set_variables({
+                "log_bin": log_bin, "innodb_flush_log_at_trx_commit": flush, "sync_binlog": sync,
+                "innodb_doublewrite": 1})
+            result = self.check("durable commits")
+            self.assertIs(status, result.status, result)
+            if status is Status.WARNING:
+                self.assertIn(f"sync_binlog is {sync}: a crash", result.details)
 
     def test_no_triggers(self):
         self.only("mysql")

@@ -115,6 +115,19 @@ class TestWaiting(WaitingTestCase):
             self.assertTrue(self.read(20).busy)
         self.assertFalse(self.read(0.1).busy)
 
+    def test_no_thread_can_be_started(self) -> None:
+        """A reader cannot wait; later ones can."""
+        def refuse(_thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        log = self.useFixture(fixtures.FakeLogger())
+        with fixtures.MonkeyPatch("threading.Thread.start", refuse):
+            self.assertTrue(self.read(20).busy)
+        self.assertIn("nobody can wait for changes: can't start new thread", log.output)
+        self.assertEqual(0, self.watch.waiting)
+        self.later(lambda: factories.provider(self.context()))
+        self.assertEqual(1, len(self.read(20).answer.changes))
+
     def test_the_database_goes_away_and_comes_back(self) -> None:
         away = threading.Event()
         read_digest = vector.read_digest

@@ -9,7 +9,7 @@ import fixtures
 
 from placement_core import db, metrics
 from placement_core.monitoring import process
-from tests import base, scraping
+from tests import base, scraping, threads
 
 
 class TestNotes(base.DatabaseTestCase):
@@ -60,6 +60,31 @@ class TestNotes(base.DatabaseTestCase):
         self.assertEqual(1, len(list_threads()))
         self.useFixture(scraping.Unmeasured())
         self.until(lambda: not list_threads())
+
+    def test_a_thread_that_cannot_be_started(self) -> None:
+        """The request goes on, and the next one starts the thread."""
+        log = self.useFixture(fixtures.FakeLogger(process.__name__))
+        self.useFixture(threads.NoThread())
+        self.notes.begin_request()
+        self.assertIn("cannot be noted", log.output)
+        self.notes.begin_request()
+        self.until(lambda: self.numbers("http_requests_in_flight")[()] == 1)
+
+    def test_notes_that_fail(self) -> None:
+        """It is logged once, and tried again."""
+        log = self.useFixture(fixtures.FakeLogger(process.__name__))
+        self.useFixture(fixtures.MonkeyPatch(f"{process.__name__}._PAUSE_SECONDS", 0.02))
+        errors = [OSError("No space left on device")] * 3
+
+        def count_waiting() -> int:
+            if errors:
+                raise errors.pop()
+            return 0
+
+        notes = process.ProcessNotes(self.database, 8, count_waiting)
+        notes.begin_request()
+        self.until(lambda: self.numbers("http_requests_in_flight")[()] == 1)
+        self.assertEqual(1, log.output.count("cannot be noted"))
 
     def until(self, condition: object) -> None:
         deadline = time.monotonic() + 20

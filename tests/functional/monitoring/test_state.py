@@ -8,28 +8,36 @@ import time
 import fixtures
 
 from placement_core import errors, metrics
+from placement_core.changes import follower
 from placement_core.context import Context
 from placement_core.monitoring import state
 from placement_core.placement.index import CapacityIndex
 from placement_core.reservations.manager import backlog, heartbeats
 from placement_core.testing import factories
-from tests import base, databases, scraping
+from tests import base, databases, scraping, threads
 
 
 class StateTestCase(base.DatabaseTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger("placement_core.monitoring"))
-        self.reader = state.StateReader(self.context, CapacityIndex(self.database))
+        self.index = CapacityIndex(self.database)
+        self.reader = state.StateReader(self.context, self.index)
 
     def let_age(self, seconds: float) -> None:
         """Let the numbers be older than they are."""
         self.reader._read_at -= seconds
-        self.reader._index_current_at -= seconds
+        if self.index.failing_since is not None:
+            self.index._follower.failing_since -= seconds
 
     def break_database(self) -> None:
         self.useFixture(fixtures.MonkeyPatch(
             f"{backlog.__name__}.measure", self.raise_unavailable))
+
+    def broken_index(self) -> fixtures.MonkeyPatch:
+        """Return what lets no refresh of the index succeed while it is used."""
+        return fixtures.MonkeyPatch(
+            f"{follower.__name__}.Follower._find_present", self.raise_unavailable)
 
     @staticmethod
     def raise_unavailable(*_anything: object) -> None:
@@ -75,10 +83,9 @@ class TestReader(StateTestCase):
         self.assertEqual(1, self.reader.get()["managers"][()])
 
     def test_an_outage(self) -> None:
-        """What was known stays for a minute; then it is left out, and the index grows old."""
+        """What was known stays for a minute, then it is left out; the index grows old."""
         self.assertEqual(0, self.reader.get()["managers"][()])
-        self.useFixture(fixtures.MonkeyPatch(
-            f"{CapacityIndex.__module__}.CapacityIndex.snapshot", self.raise_unavailable))
+        self.useFixture(self.broken_index())
         self.let_age(30)
         self.reader.get()
         self.until_read()
@@ -88,13 +95,37 @@ class TestReader(StateTestCase):
             known = self.reader.get()
             self.assertEqual({"database_answers", "index_age_seconds"}, known.keys())
             self.assertEqual(0, known["database_answers"][()])
-            self.assertLess(69, known["index_age_seconds"][()])
+            self.assertLess(39, known["index_age_seconds"][()])
         self.assertEqual(1, self.log.output.count("cannot be read"))
+
+    def test_a_worker_that_was_not_scraped_for_long(self) -> None:
+        """Its index does not grow old because nobody asked: requests refresh it."""
+        with self.broken_index():
+            self.reader.get()
+            self.until_read()
+        self.let_age(300)
+        self.index.snapshot(self.context())
+        self.useFixture(self.broken_index())
+        self.assertLess(self.reader.get()["index_age_seconds"][()], 60)
+
+    def test_an_index_that_is_never_loaded(self) -> None:
+        """Not even once: it grows old from the first attempt on."""
+        self.useFixture(self.broken_index())
+        self.reader.get()
+        self.until_read()
+        self.let_age(300)
+        self.assertLess(299, self.reader.get()["index_age_seconds"][()])
 
     def test_from_the_start(self) -> None:
         self.break_database()
         self.assertEqual(0, self.reader.get()["database_answers"][()])
         self.assertIn("the state for metrics cannot be read: away", self.log.output)
+
+    def test_a_thread_that_cannot_be_started(self) -> None:
+        """The next scrape tries it again."""
+        self.useFixture(threads.NoThread())
+        self.assertEqual([0, 1], [self.reader.get()["database_answers"][()] for _ in range(2)])
+        self.assertIn("the state for metrics cannot be read", self.log.output)
 
     def test_a_database_that_says_nothing(self) -> None:
         """Whoever scrapes waits for a bounded time, and one thread for the database."""
@@ -107,6 +138,7 @@ class TestReader(StateTestCase):
             self.raise_unavailable()
 
         self.useFixture(fixtures.MonkeyPatch(f"{backlog.__name__}.measure", wait))
+        self.useFixture(fixtures.MonkeyPatch(f"{state.__name__}._PATIENCE_SECONDS", 0.1))
         before = threading.active_count()
         started = time.monotonic()
         for _ in range(3):

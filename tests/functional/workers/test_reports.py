@@ -17,7 +17,7 @@ from placement_core.testing import factories
 from placement_core.workers import reporter as reports, store, tables
 from placement_core.workers.records import Cause
 from placement_core.workers.reporter import RefusedRequest, WorkerReporter
-from tests import base, databases
+from tests import base, databases, threads
 
 
 class ReportsTestCase(base.DatabaseTestCase):
@@ -118,10 +118,10 @@ class TestReports(ReportsTestCase):
         self.refuse("PUT /x", request_id="old", seconds_ago=20)
         self.refuse("PUT /x", request_id="new", reporter=other)
         self.refuse("PUT /y", project="q", reporter=other)
-        before = store.read_newest(self.ctx)
+        before = store.digest_refusals(self.ctx)
         for reporter in (self.reporter, other):
             reporter.report()
-        self.assertNotEqual(before, store.read_newest(self.ctx))
+        self.assertNotEqual(before, store.digest_refusals(self.ctx))
         self.assertEqual(2, len(store.list_workers(self.ctx, 10)))
         [refusal] = store.list_refusals(self.ctx, 10, project_id="p")
         self.assertEqual((2, "new"), (refusal.times, refusal.request_id))
@@ -129,6 +129,19 @@ class TestReports(ReportsTestCase):
         self.assertEqual(["PUT /y"], self.list_operations(project_id="q"))
         self.assertEqual([], self.list_operations(project_id="\0"))
         self.assertEqual(2, len(self.list_operations()))
+
+    def test_digest(self):
+        """It differs after a late report, too, and after one that takes a slot of another."""
+        other = self.make_reporter()
+        self.refuse(reporter=other)
+        other.report()
+        digests = [store.digest_refusals(self.ctx)]
+        for number in range(reports.MOST_REFUSALS + 1):
+            self.refuse(f"PUT /{number}", seconds_ago=600 - number)
+            self.reporter.report()
+            digests.append(store.digest_refusals(self.ctx))
+        self.assertEqual(len(digests), len(set(digests)))
+        self.assertEqual(digests[-1], store.digest_refusals(self.ctx))
 
     def test_flood(self):
         """However many are refused: a bounded number of rows, and all are counted."""
@@ -171,17 +184,15 @@ class TestReports(ReportsTestCase):
             self.refuse(reporter=reporter)
             reporter.report()
         newest, gone = store.list_workers(self.ctx, 10)
-        for seconds, is_alive, removed in ((61, False, 0), (3601, False, 1)):
+        for seconds, listed, removed in ((61, [True, False], 0), (3601, [True], 1)):
             with self.database.autocommit.connect() as connection:
                 connection.execute(sa.update(tables.workers).where(
                     tables.workers.c.uuid == gone.uuid).values(
                         seen_at=newest.seen_at.replace(tzinfo=None)
                         - datetime.timedelta(seconds=seconds)))
-            self.assertEqual([True, is_alive], [
+            self.assertEqual(listed, [
                 worker.is_alive for worker in store.list_workers(self.ctx, 10)])
             self.assertEqual(removed, store.forget(self.ctx))
-        self.assertEqual([newest.uuid], [
-            worker.uuid for worker in store.list_workers(self.ctx, 10)])
         self.assertEqual(1, self.count_rows())
 
     def test_farewell(self):
@@ -244,6 +255,19 @@ class TestThreads(ReportsTestCase):
         gc.collect()
         thread.join(10)
         self.assertFalse(thread.is_alive())
+
+    def test_a_thread_that_cannot_be_started(self):
+        """The request goes on, and the next one starts the thread."""
+        before = len(self.find_threads())
+        self.useFixture(threads.NoThread())
+        self.reporter.begin_request()
+        self.assertIn("cannot report", self.log.output)
+        self.assertEqual(before, len(self.find_threads()))
+        self.reporter.begin_request()
+        self.assertEqual(before + 1, len(self.find_threads()))
+        self.reporter.report()
+        [worker] = store.list_workers(self.ctx, 10)
+        self.assertEqual(2, worker.in_flight)
 
     def test_fork(self):
         """A process that was forked from one that served is another worker."""

@@ -52,6 +52,8 @@ class TestObjects(base.TestCase):
     def test_reads_of_the_own_writes(self):
         [wrong] = self.check([_write("a", 1, 0), _write("a", 2, 1), _read("a", 1, 2)], {"a": 1})
         self.assertIn("a was read as 1", wrong)
+        self.assertIn("before: done write of 1 from 0.000 to 0.500, done write of 2 from 1.000",
+                      wrong)
 
     def test_what_was_there_before(self):
         self.assertEqual([], self.check([_write("limit", 6, 0, _REFUSED)], {"limit": 5}))
@@ -63,6 +65,32 @@ class TestObjects(base.TestCase):
     def test_anything(self):
         events = [_write("a", ANYTHING, 0, _UNKNOWN)]
         self.assertEqual([], self.check(events, {"a": 7}) + self.check(events, {}))
+
+
+class TestStaleReads(base.TestCase):
+
+    def list(self, *events):
+        return checker.list_stale_reads(events, None, [checker.StaleTime(8001, 2, 5)])
+
+    def read(self, value, at, server=8001):
+        return Read("a", value, at, at + 0.1, server)
+
+    def test_while_that_may_be(self):
+        events = [_write("a", 1, 0), _write("a", 2, 1)]
+        stale, fresh = self.read(1, 2), self.read(2, 3)
+        self.assertEqual([stale], self.list(*events, stale, fresh))
+        for other in (self.read(1, 1.9), self.read(1, 5.1), self.read(1, 2, server=8002)):
+            self.assertEqual([], self.list(*events, other, fresh))
+        self.assertEqual([self.read(None, 2)], self.list(_write("a", 1, 1), self.read(None, 2)))
+
+    def test_what_it_never_was_or_was_before_that(self):
+        for value in (3, None):
+            self.assertEqual(
+                [], self.list(_write("a", 1, 0), _write("a", 2, 1), self.read(value, 2)))
+
+    def test_what_it_may_be(self):
+        self.assertEqual([], self.list(
+            _write("a", 1, 0), _write("a", 2, 1, _UNKNOWN), self.read(1, 2)))
 
 
 class TestVersions(base.TestCase):
