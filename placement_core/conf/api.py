@@ -77,8 +77,8 @@ OPTIONS: list[cfg.Opt] = [
         min=0,
         help="How many requests of one project a worker process works on at a time; further "
         "ones are refused with 429 and Retry-After, so that one project's scripts leave others "
-        "their share. Callers with the role service, such as nova, are not counted. 0 is no "
-        "bound.",
+        "their share. Callers with the role service, such as nova, are not counted, nor "
+        "is what serve --watch-bind answers. 0 is no bound.",
     ),
     cfg.IntOpt(
         "max_concurrent_requests",
@@ -87,8 +87,8 @@ OPTIONS: list[cfg.Opt] = [
         help="How many requests a worker process processes at a time; others wait. gunicorn, "
         "uWSGI and mod_wsgi need more threads in a process than this and max_waiting_requests "
         "together: the other threads answer /healthcheck and /readiness whatever those wait "
-        "for. 0 is no bound, for these; placement-core serve has --threads, and adds threads by "
-        "itself.",
+        "for. 0 is no bound, for these; for placement-core serve, which has as many threads as "
+        "it needs by itself, it is --threads.",
     ),
     cfg.IntOpt(
         "max_waiting_requests",

@@ -39,8 +39,8 @@ OPTIONS: list[cfg.Opt] = [
     cfg.IntOpt(
         "connection_recycle_time",
         default=3600,
-        help="Seconds after which a pooled connection is replaced. Set it below the time "
-        "after which a firewall or the server drops idle connections.",
+        help="Seconds after which a pooled connection is replaced; -1 is never. Set it below the "
+        "time after which a firewall or the server drops idle connections.",
     ),
     cfg.IntOpt(
         "max_pool_size",

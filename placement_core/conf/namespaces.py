@@ -6,10 +6,14 @@ entry points with which distributions list their options (``oslo.config.opts``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import dataclasses
+import logging
+from collections.abc import Collection, Iterable, Iterator
 from importlib import metadata
 
 from oslo_config import cfg
+
+LOG = logging.getLogger(__name__)
 
 _GROUP = "oslo.config.opts"
 _DISTRIBUTION = "placement-core"
@@ -30,24 +34,54 @@ def list_own() -> list[str]:
     return sorted({entry.name for entry in entry_points.select(group=_GROUP)} - {_ELSEWHERE})
 
 
-def load_options() -> dict[str, list[cfg.Opt]]:
-    """Return all options by the name of their group."""
-    options: dict[str, list[cfg.Opt]] = {}
-    for entry_point in _find_entry_points():
-        for group, group_options in entry_point.load()():
-            name = str(getattr(group, "name", group) or "DEFAULT")
-            options.setdefault(name, []).extend(group_options)
-    return options
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoadedOptions:
+    """The options that could be loaded.
+
+    :ivar groups: {the name of a group: its options}.
+    :ivar is_complete: False: the options of some drivers are missing.
+    """
+
+    groups: dict[str, list[cfg.Opt]]
+    is_complete: bool
 
 
-def _find_entry_points() -> Iterator[metadata.EntryPoint]:
+def load_options() -> LoadedOptions:
+    """Load all options; why those of a driver cannot be loaded is logged."""
     own = {*list_own(), *LIBRARIES}
+    groups: dict[str, list[cfg.Opt]] = {}
+    is_complete = True
+    for distribution, entry_point in _find_entry_points(own):
+        try:
+            groups_of_one = _load_groups(entry_point)
+        except Exception as error:
+            if entry_point.name in own:
+                raise
+            # Nobody may have chosen the driver. If somebody has, the loader says what is wrong.
+            LOG.warning(
+                "the options of %s %s cannot be loaded: %s: %s", distribution.name,
+                distribution.version, type(error).__name__, str(error).strip().partition("\n")[0])
+            is_complete = False
+            continue
+        for name, group_options in groups_of_one:
+            groups.setdefault(name, []).extend(group_options)
+    return LoadedOptions(groups, is_complete)
+
+
+def _load_groups(entry_point: metadata.EntryPoint) -> list[tuple[str, list[cfg.Opt]]]:
+    return [(str(getattr(group, "name", group) or "DEFAULT"), list(group_options))
+            for group, group_options in entry_point.load()()]
+
+
+def _find_entry_points(
+    own: Collection[str]
+) -> Iterator[tuple[metadata.Distribution, metadata.EntryPoint]]:
     for distribution in metadata.distributions():
         entry_points = distribution.entry_points
         has_drivers = distribution.name != _DISTRIBUTION and _have_drivers(entry_points)
         for entry_point in entry_points.select(group=_GROUP):
             if has_drivers or entry_point.name in own:
-                yield entry_point
+                yield distribution, entry_point
 
 
 def _have_drivers(entry_points: Iterable[metadata.EntryPoint]) -> bool:

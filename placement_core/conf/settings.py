@@ -18,6 +18,9 @@ from placement_core.conf import namespaces, options
 
 _PREFIX, _SEPARATOR = "OS_", "__"
 
+#: How similar the name of a section is to that of another one if it is most likely misspelt.
+_ALIKE = 0.8
+
 #: The names that an option may have in a file, by group.
 _Names = dict[str, set[str]]
 
@@ -43,6 +46,9 @@ class Setting:
 def find_unknown(conf: cfg.ConfigOpts) -> list[str]:
     """Return a line for each setting that no option reads, with the most similar name.
 
+    A section that is in nobody's options, nor named like one that is, is left out while the
+    options of a driver cannot be loaded: it may be that driver's.
+
     :param conf: the loaded options, which know the files that were read.
     """
     settings = read_settings(conf)
@@ -50,11 +56,18 @@ def find_unknown(conf: cfg.ConfigOpts) -> list[str]:
     lines = _find_single_underscores()
     if suspects:
         # Imported only if needed: some of these libraries take half a second to load.
-        names = _collect_names(namespaces.load_options(), settings)
+        loaded_options = namespaces.load_options()
+        names = _collect_names(loaded_options.groups, settings)
         lines += [
             f"{_describe(setting)}: {_explain(setting, names)}" for setting in suspects
-            if setting.name not in names.get(setting.group, ())]
+            if setting.name not in names.get(setting.group, ())
+            and (loaded_options.is_complete or _is_like_one_of(
+                setting.group, loaded_options.groups))]
     return lines
+
+
+def _is_like_one_of(name: str, known_names: Iterable[str]) -> bool:
+    return bool(difflib.get_close_matches(name, known_names, 1, _ALIKE))
 
 
 def list_auth_options(settings: Iterable[Setting]) -> dict[str, list[cfg.Opt]]:
