@@ -201,6 +201,29 @@ class TestFolding(SumsTestCase):
         self.assertEqual(0, self.rows(_counters.c.slot > 0))
         self.assert_used(30, 1)
 
+    def test_busy_counters_keep_no_others(self):
+        """Those of a project that claims all the time change between two looks at them."""
+        self.use_in_slot(3, "anna", 5, project="busy")
+        self.use_in_slot(3, "anna", 7, project="quiet")
+        allocations.delete(self.ctx, self.use("anna", 1, project="empty"))
+        with self.database.autocommit.connect() as connection:
+            busy = connection.scalar(sa.select(tables.projects.c.id).where(
+                tables.projects.c.external_id == "busy"))
+        read_slots = usage_counters._read_slots
+
+        def read_too_early(session, key):
+            ahead = abs(key[0]) == busy
+            return {slot: used + ahead for slot, used in read_slots(session, key).items()}
+
+        with mock.patch.object(usage_counters, "_read_slots", read_too_early):
+            # VCPU and consumers, of the user and of everybody, in two projects.
+            self.assertEqual(8, usage_counters.fold(self.ctx, merge_slots=True))
+        self.assertEqual(4, self.rows(_counters.c.slot > 0))
+        self.assert_used(5, 1, "busy")
+        self.assert_used(7, 1, "quiet")
+        self.assertEqual(4, usage_counters.fold(self.ctx, merge_slots=True))
+        self.assertEqual(0, self.rows(_counters.c.slot > 0))
+
     def test_the_manager_merges_them_where_the_guard_enforces(self):
         for guard, merges in (("off", False), ("audit", False), ("enforce", True)):
             self.use_in_slot(3, "anna", project=f"under {guard}")

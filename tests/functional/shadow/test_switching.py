@@ -24,6 +24,9 @@ _PACE = 50
 _CLAIMS = int(os.environ.get("PLACEMENT_TEST_SHADOW_CLAIMS", "100"))
 _READERS = 3
 _SEED = 20
+#: So many writes may wait for the side that follows, before the load waits for it: fewer than a
+#: switch asks for. A side that is slower than the load is refused, however busy the machine is.
+_MOST_WAITING = 10
 #: Requests of these tests hang for a minute: until then, what does not wait for them is done.
 _SOON_SECONDS = 30
 
@@ -36,9 +39,10 @@ class Load:
     :ivar longest: how long the longest request took, in seconds.
     """
 
-    def __init__(self, sides: shadows.Sides, url: str) -> None:
+    def __init__(self, sides: shadows.Sides, proxy: shadows.ThreadedProxy | shadows.Proxy) -> None:
         self._sides = sides
-        self._url = url
+        self._proxy = proxy
+        self._url = proxy.url
         self._stopped = threading.Event()
         self._random = random.Random(_SEED)
         self.holds: dict[str, bool] = {}
@@ -82,6 +86,7 @@ class Load:
     def _write(self) -> None:
         for _ in self._repeat():
             held = [consumer for consumer, holds in self.holds.items() if holds]
+            self._wait_for_the_other_side()
             release = len(held) > 3 and self._random.random() < 0.3
             consumer = self._random.choice(held) if release else new_uuid()
             started = time.monotonic()
@@ -100,6 +105,10 @@ class Load:
                 self.unknown.add(consumer)
             else:
                 self.holds[consumer] = not release
+
+    def _wait_for_the_other_side(self) -> None:
+        while not self._stopped.is_set() and self._proxy.report().waiting > _MOST_WAITING:
+            time.sleep(0.1)
 
     def _read(self) -> None:
         paths = ("/allocation_candidates?resources=VCPU:1&limit=5",
@@ -139,7 +148,7 @@ class TestSwitch(SwitchTestCase):
     def test_under_load_and_back(self) -> None:
         """No request fails, none is longer than the hold, no claim is lost or doubled."""
         proxy = self.start(compare_percent=20)
-        load = Load(self.sides, proxy.url)
+        load = Load(self.sides, proxy)
         with load.running():
             shadows.wait_until(lambda: load.count > _PACE)
             dry = self.change("switch", "--dry-run", "--hold", "20")
@@ -369,7 +378,7 @@ class TestKilled(SwitchTestCase):
             self.sides.upstream, self.sides.ours, self.sides.folder))
         moments = random.Random(_SEED)
         modes = set()
-        load = Load(self.sides, proxy.url)
+        load = Load(self.sides, proxy)
         for _ in range(6):
             load = self.run_and_kill(proxy, load, moments.uniform(0, 0.6))
             modes.add(self.read_mode())
@@ -390,7 +399,7 @@ class TestKilled(SwitchTestCase):
 
     def run_and_kill(self, proxy: shadows.Proxy, earlier: Load, seconds: float) -> Load:
         """Let the other side answer while requests come, and kill the proxy after some time."""
-        load = Load(self.sides, proxy.url)
+        load = Load(self.sides, proxy)
         load.holds.update(earlier.holds)
         load.unknown |= earlier.unknown
         word = "reverse" if self.read_mode() is Mode.SWITCHED else "switch"
