@@ -123,6 +123,9 @@ _DELETE_IF_EXPIRED = _DELETE.where(_outbox.c.give_up_at <= clock.now())
 _RESCHEDULE = sa.update(_outbox).where(*_is_owned).values(
     owner=None, deadline_at=None, problem=sa.bindparam("new_problem"),
     next_at=clock.in_seconds(sa.bindparam("pause", type_=sa.Integer)))
+#: The compute service did not answer: that time is no part of what servers may take.
+_RESCHEDULE_UNANSWERED = _RESCHEDULE.values(give_up_at=sa.case(
+    (_outbox.c.give_up_at > clock.now(), sa.null()), else_=_outbox.c.give_up_at))
 #: The compute service did what it could: the call has not failed, and begins anew.
 _RESCHEDULE_WAITING = _RESCHEDULE.values(attempt=0, give_up_at=sa.func.coalesce(
     _outbox.c.give_up_at, clock.in_seconds(sa.bindparam("patience", type_=sa.Integer))))
@@ -311,7 +314,8 @@ def make_calls(
     Any number of threads and processes may do so at the same time.
 
     :param owner: a name that no other thread uses.
-    :param patience_seconds: how long servers may take to be gone, from the first call on.
+    :param patience_seconds: how long servers may take to be gone, from the first call on that the
+        compute service answers, and anew after each that it does not.
     :raises errors.Unavailable: the database does not answer.
     """
     counts = CallCounts()
@@ -480,8 +484,10 @@ def _record_failure(
     is_transient = isinstance(error, errors.Unavailable)
     first, longest = (1, _LONGEST_PAUSE_SECONDS) if is_transient else (
         _FIRST_REFUSED_PAUSE_SECONDS, _LONGEST_REFUSED_PAUSE_SECONDS)
+    is_counting = row.call in compute_calls.COUNTING
     problem = texts.make_storable(f"{type(error).__name__}: {error}", LONGEST_PROBLEM)
-    if _reschedule(ctx, attempt, _RESCHEDULE,
+    if _reschedule(ctx, attempt,
+                   _RESCHEDULE_UNANSWERED if is_transient and is_counting else _RESCHEDULE,
                    delete_if_expired=row.call not in compute_calls.UNDOING,
                    pause=min(first * 2 ** min(row.attempt, 10), longest),
                    new_problem=problem):

@@ -417,6 +417,24 @@ class TestOutbox(OutboxTestCase):
         self.assertNotIn(self.reservation.id, self.compute.flavors)
         self.assertIn("goes on without", self.log.output)
 
+    def test_an_outage_while_servers_go(self):
+        """It may be longer than servers may take; they have all of that time afterwards."""
+        self.compute.patience = 10**6
+        self._in_force_with_server()
+        self.end(self.lent, {self.one: 1})
+        self.assertEqual(1, self.work().waiting)
+        self.failing("delete_flavor_servers", ComputeUnavailable("no"), times=2)
+        for _ in range(2):
+            self.pass_time()
+            self.assertEqual(1, self.work().failed)
+            self.give_up()
+        self.pass_time()
+        self.assertEqual(1, self.work().waiting)
+        self.assertIn(self.reservation.id, self.compute.flavors)
+        self.give_up()
+        self.work_until_done()
+        self.assertNotIn(self.reservation.id, self.compute.flavors)
+
     def test_servers_that_do_not_leave_their_host(self):
         """After a time the next reservation of the host gets it beside them."""
         self.compute.patience = 10**6

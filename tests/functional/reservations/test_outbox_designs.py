@@ -9,7 +9,11 @@ from oslo_config import cfg
 from placement_core import db
 from placement_core.plugin_api import drivers
 from placement_core.plugin_api.choices import DriverChoice
-from placement_core.plugin_api.compute import ComputeDriver, ComputeRefused
+from placement_core.plugin_api.compute import (
+    ComputeDriver,
+    ComputeRefused,
+    ComputeUnavailable,
+)
 from placement_core.reservations import tables
 from placement_core.reservations.provisioning import slots
 from placement_core.reservations.provisioning.outbox import CallCounts
@@ -195,6 +199,18 @@ class TestDesigns(OutboxTestCase):
         self._with_image_to_make()
         self.work_until_done()
         self.assertEqual((0, {}), (len(self.compute.images), self.compute.servers))
+
+    def test_images_during_an_outage(self):
+        """Servers are not deleted without them because nobody could be asked for them."""
+        self._with_image_to_make()
+        self.failing("snapshot_host_servers", ComputeUnavailable("no"), times=2)
+        for _ in range(2):
+            self.work()
+            self.give_up()
+            self.pass_time()
+        self.assertEqual(1, len(self.compute.servers))
+        self.work_until_done()
+        self.assertEqual((1, {}), (len(self.compute.images), self.compute.servers))
 
     def _with_image_to_make(self):
         lent, _ = self.lease(HOST, {"before_end": "snapshot"})
