@@ -133,6 +133,17 @@ class AmbiguousServerGroup(errors.Invalid):
         self.uuids = uuids
 
 
+class UnreadableServerGroups(errors.Unavailable):
+    """The tables of server groups in nova's API database cannot be read."""
+
+    code = "cells.server_group.unreadable"
+
+    def __init__(self, database: str, reason: str) -> None:
+        super().__init__(
+            f"The server groups in {database} cannot be read ({reason}): the service needs SELECT "
+            "on instance_groups and instance_group_member there.")
+
+
 class ServerGroupNotFound(errors.NotFound):
     """The requested server group does not exist."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlalchemy as sa
+
 from placement_core.cells import (
     backfill,
     build_requests,
@@ -55,6 +57,19 @@ class TestPrivileges(cases.CellsTestCase):
         self.assertEqual([uuid], server_groups.list_members(
             self.ctx, self.cells, group, project_id="p"))
         self.assertEqual({}, build_requests.list_reservation_ids(self.ctx, self.cells, [uuid]))
+
+    def test_groups_that_cannot_be_read(self) -> None:
+        """The refusal says what is missing, and shows no password."""
+        restricted = sa.make_url(self.api_url)
+        engine = sa.create_engine(self.novas_url, poolclass=sa.NullPool)
+        with engine.begin() as connection:
+            connection.exec_driver_sql(
+                f"REVOKE SELECT ON instance_groups FROM {restricted.username}")
+        refusal = self.assertRaises(
+            errors.UnreadableServerGroups, server_groups.list_members, self.ctx, self.cells,
+            "group", project_id="p")
+        self.assertIn("SELECT on instance_groups", str(refusal))
+        self.assertNotIn(restricted.password, str(refusal))
 
     def test_a_cell(self) -> None:
         novas_url = nova_databases.cell(self.kind)
