@@ -24,8 +24,11 @@ from placement_core.db.database import Database, Settings
 
 #: The key of the advisory lock in a PostgreSQL database.
 _ADVISORY_KEY = 0x706C6163656D6E74
-#: The name of the lock on a MariaDB server, on which all databases share the names.
-_LOCK_NAME = "placement_core.sync"
+#: The name of the lock on a MariaDB server, on which all databases share the names. MySQL refuses
+#: names of more than 64 characters, so long names of databases are not in it as they are.
+LOCK_NAME = sa.func.concat("placement_core.sync.", sa.case(
+    (sa.func.char_length(sa.func.database()) <= 44, sa.func.database()),
+    else_=sa.func.sha1(sa.func.database())))
 
 
 class Busy(errors.Unavailable):
@@ -82,8 +85,7 @@ def _lock(connection: sa.Connection, patience: int) -> Iterator[None]:
         # SQLite: the transaction began with BEGIN IMMEDIATE.
         yield
         return
-    name = sa.func.concat(_LOCK_NAME, ".", sa.func.database())
-    if connection.scalar(sa.select(sa.func.get_lock(name, patience))) != 1:
+    if connection.scalar(sa.select(sa.func.get_lock(LOCK_NAME, patience))) != 1:
         raise Busy(f"another db sync held the lock for {patience} seconds; try again later")
     # DDL waits for the tables' metadata locks; the default timeout is a day.
     connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {int(patience)}")
@@ -98,7 +100,7 @@ def _lock(connection: sa.Connection, patience: int) -> Iterator[None]:
     finally:
         # The variables need no reset, because the connection is not used again.
         connection.exec_driver_sql("UNLOCK TABLES")
-        connection.execute(sa.select(sa.func.release_lock(name)))
+        connection.execute(sa.select(sa.func.release_lock(LOCK_NAME)))
 
 
 def lock_tables(connection: sa.Connection, names: Sequence[str]) -> None:

@@ -143,6 +143,25 @@ class TestNewDatabase(BareTestCase):
             self.assertRaises(exclusive.Busy, sync.sync, impatient)
         sync.sync(impatient)
 
+    def test_the_lock_of_a_long_name(self) -> None:
+        """MySQL refuses a lock whose name has more than 64 characters."""
+        if self.kind != "mysql":
+            self.skipTest("others have no lock with a name")
+        url = sa.make_url(self.url)
+        lengths = []
+        for letter in "ab":
+            name = f"{url.database}_".ljust(64, letter)
+            databases.administer(url, f"CREATE DATABASE {name}")
+            self.addCleanup(databases.administer, url, f"DROP DATABASE {name}")
+            settings = Settings(url.set(database=name).render_as_string(hide_password=False),
+                                lock_timeout_seconds=1)
+            with exclusive.transaction(settings) as connection:
+                lengths.append(connection.scalar(sa.select(
+                    sa.func.char_length(exclusive.LOCK_NAME))))
+                self.assertRaises(exclusive.Busy, sync.sync, settings)
+                sync.sync(self.settings)
+        self.assertEqual([60, 60], lengths)
+
     def test_service_asks_for_the_newest(self) -> None:
         with exclusive.database(self.settings) as database:
             with testtools.ExpectedException(sync.SchemaError, ".*none.*placement-core db sync.*"):
