@@ -58,7 +58,8 @@ _ADVANCE = (
             differences=_runs.c.differences + sa.bindparam("more_differences"),
             kind=sa.bindparam("new_kind"), record_id=sa.bindparam("new_record_id")))
 _FINISH = (
-    sa.update(_runs).where(_runs.c.run_id == sa.bindparam("of_run"))
+    sa.update(_runs)
+    .where(_runs.c.run_id == sa.bindparam("of_run"), _runs.c.source == sa.bindparam("of_source"))
     .values(finished_at=sa.bindparam("now")))
 _UNFINISHED = sa.select(_runs).where(_runs.c.finished_at.is_(None)).order_by(
     _runs.c.started_at.desc(), _runs.c.run_id, _runs.c.source)
@@ -318,10 +319,15 @@ def _read_findings(ctx: Context, run: _Run) -> list[Item]:
 
 @db.retry_writes
 def _finish(ctx: Context, run: _Run, sides: Sequence[Side], now: datetime.datetime) -> None:
-    """Stamp a run; forget those before, and findings of which there is no run."""
+    """Stamp a run; forget those before, and findings of which there is no run.
+
+    :raises NotWhereItWas: somebody has ended a later run, and forgot this one.
+    """
     with db.write(ctx) as session:
-        session.execute(_FINISH, {"of_run": run.id, "now": _to_naive(now)})
         for source in _locate(sides):
+            if not session.execute(_FINISH, {
+                    "of_run": run.id, "of_source": source, "now": _to_naive(now)}).rowcount:
+                raise NotWhereItWas(source)
             session.execute(_DELETE_OLDER, {
                 "of_source": source, "of_run": run.id, "before": _to_naive(run.started_at)})
         session.execute(_DELETE_STRAY_FINDINGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 
 import fixtures
 import sqlalchemy as sa
@@ -203,6 +204,23 @@ class TestCompare(base.DatabaseTestCase):
         self.assertIn("has ended a later one", str(error))
         self.assertEqual([expected], results)
         self.assertEqual(1, self.count(tables.comparisons))
+        self.assertEqual(4, self.count(tables.comparison_findings))
+
+    def test_a_later_one_ends_at_the_last_moment(self) -> None:
+        """Who has compared everything, and is forgotten, has no result."""
+        self.differ()
+        calls = itertools.count()
+
+        def let_a_later_one_end():
+            if next(calls):
+                self.now += datetime.timedelta(hours=1)
+                self.compare()
+            return _NOW
+
+        self.assertRaises(
+            NotWhereItWas, comparisons.compare, self.ctx, self.sides(),
+            [self.regions, self.projects], now=let_a_later_one_end, report=lambda *_: None)
+        self.assertEqual(self.now, self.last().finished_at)
         self.assertEqual(4, self.count(tables.comparison_findings))
 
     def test_findings_of_which_there_is_no_run(self) -> None:
