@@ -276,10 +276,15 @@ def _read_levels(ctx: Context) -> _Levels:
 
 
 @db.retry_writes
-def list_(ctx: Context) -> list[ReachedThreshold]:
-    """Return the thresholds that are reached now."""
+def list_(ctx: Context, *, after: str = "", limit: int | None = None) -> list[ReachedThreshold]:
+    """Return the thresholds that are reached now, by the uuids of their subjects.
+
+    :param after: only those of greater uuids.
+    :param limit: how many at most; None: all.
+    """
     with db.read_once(ctx) as session:
-        return [_make_record(row) for row in session.execute(_ALL)]
+        rows = session.execute(_ALL if limit is None else _AFTER, {"after": after, "most": limit})
+        return [_make_record(row) for row in rows]
 
 
 @db.retry_writes

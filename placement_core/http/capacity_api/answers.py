@@ -190,7 +190,8 @@ THRESHOLDS = answer(record({
     "left": listed({"anyOf": [
         record({**_LEFT, **_OF_LIMIT, "limit": INTEGER_OR_NULL, "used": INTEGER_OR_NULL}),
         record({**_LEFT, **_OF_CAPACITY, "fewest": INTEGER_OR_NULL,
-                "fits": INTEGER_OR_NULL})]})}))
+                "fits": INTEGER_OR_NULL})]}),
+    **_LINKS}))
 
 # Workers
 

@@ -14,6 +14,8 @@ from placement_core.http.placement_api import microversions as mv
 _TEXT = {"minLength": 1, "maxLength": 255}
 #: Fits a database key.
 _NUMBER = {"pattern": "^[0-9]{1,18}$"}
+#: The uuid of what a threshold is about.
+_SUBJECT = {"pattern": r"^[0-9a-f-]{36}\Z"}
 _FLAG = {"enum": ["true", "false"]}
 #: How long something lasts, from 1 on.
 _LASTING = {"pattern": r"^[1-9][0-9]{0,11}\Z"}
@@ -98,7 +100,7 @@ USAGE_TOTALS = _make_schema(_USAGE_FILTERS, project_id=_TEXT)
 AUDIT = _make_schema(
     ("project_id", "user_id", "request_id", "operation", "kind", "uuid", "from", "to", "limit",
      "marker"), project_id=_TEXT, kind=_TEXT)
-THRESHOLDS = _make_schema(())
+THRESHOLDS = _make_schema(("limit", "marker"), marker=_SUBJECT)
 WORKERS = _make_schema(("limit",))
 REFUSALS = _make_schema(("project_id", "limit"), project_id=_TEXT)
 STRANDED = _make_schema(("limit",))

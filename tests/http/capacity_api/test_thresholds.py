@@ -27,7 +27,8 @@ class TestThresholds(HttpTestCase):
         self.assertEqual(201, response.status_int, response.text)
 
     def test_what_is_reached(self):
-        self.assertEqual({"thresholds": [], "left": []}, self.get())
+        self.assertEqual(
+            {"thresholds": [], "left": [], "links": {"next": None}}, self.get())
         parts = self.parts[0]
         ctx = parts.context()
         host = factories.provider(ctx, inventory={"VCPU": 24}).uuid
@@ -37,12 +38,19 @@ class TestThresholds(HttpTestCase):
             "allocations": {host: {"resources": {"VCPU": 4}}}, "project_id": "web",
             "user_id": "jane", "consumer_type": "INSTANCE", "consumer_generation": None})
         self.assertEqual(2, parts.thresholds.check(ctx))
-        capacity, limit = sorted(self.get()["thresholds"], key=lambda each: each["kind"])
+        reached = self.get()["thresholds"]
+        capacity, limit = sorted(reached, key=lambda each: each["kind"])
         self.assertEqual((1, {"VCPU": 4}, 6, 5), tuple(
             capacity[name] for name in ("level", "resources", "fewest", "fits")))
         self.assertEqual((100, "web", "own", "class:VCPU", 4, 4), tuple(
             limit[name] for name in (
                 "level", "node_id", "scope", "resource_name", "limit", "used")))
+        first = self.get(query="?limit=1")
+        self.assertEqual(reached[:1], first["thresholds"])
+        path, _, query = first["links"]["next"].partition("?")
+        self.assertEqual(_PATH, path)
+        self.assertEqual({"thresholds": reached[1:], "left": [], "links": {"next": None}},
+                         self.get(query=f"?{query}"))
         self.ask("DELETE", f"/allocations/{consumer}")
         self.assertEqual(2, parts.thresholds.check(ctx))
         document = self.get()
@@ -55,6 +63,7 @@ class TestThresholds(HttpTestCase):
         self.assertLess(limit["reached_at"], limit["left_at"])
 
     def test_refusals(self):
-        self.get(400, "?x=1")
+        for query in ("?x=1", "?limit=0", "?marker=%00", "?marker=x"):
+            self.get(400, query)
         for role, status in (("service", 200), ("reader", 403)):
             self.get(status, token="joan:web", headers={"x-roles": role})
