@@ -16,7 +16,7 @@ from placement_core.changes import audit, pruning
 from placement_core.changes.journal import Journal
 from placement_core.compute.nodes import ComputeNodes
 from placement_core.context import Context, Identity
-from placement_core.db import startup
+from placement_core.db import engines, startup
 from placement_core.db.database import Database, Settings
 from placement_core.feed.waiting import ChangeWatch
 from placement_core.limits import history as limit_history
@@ -447,13 +447,14 @@ def _make_compute(conf: cfg.ConfigOpts) -> ComputeDriver:
 def wait_for_database(conf: cfg.ConfigOpts) -> None:
     """Wait until the database answers, for as long as ``[placement_database]`` says.
 
-    :raises errors.ConfigurationError: it does not; one line.
+    :raises errors.ConfigurationError: it does not, or is too old; one line.
     """
     group = conf.placement_database
     database = Database(database_settings(conf), Journal())
     try:
         startup.wait_for_answer(
             database, retries=group.max_retries, interval_seconds=group.retry_interval)
+        engines.require_supported(database)
     finally:
         database.dispose()
 

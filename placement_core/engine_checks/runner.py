@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
+from placement_core.db import engines
 from placement_core.db.database import Settings
 from placement_core.db.failures import describe_error
-from placement_core.engine_checks import server
 from placement_core.engine_checks.checks import Check
 from placement_core.engine_checks.results import Broken, Limited, Result, Status
 from placement_core.engine_checks.trial import Trial
@@ -37,7 +37,7 @@ def run(
             if trial.dialect in check.dialects:
                 results.append(carry_out(check, trial))
                 report(results[-1])
-        return server.describe(trial), results
+        return str(engines.identify(trial.database)), results
 
 
 def carry_out(check: Check, trial: Trial) -> Result:

@@ -6,39 +6,18 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core import db
+from placement_core.db import engines
 from placement_core.db.failures import describe_error
 from placement_core.engine_checks.results import Broken, Limited, require
 from placement_core.engine_checks.trial import Trial
 from placement_core.migrations import fence
 
-#: The oldest versions that have what the service uses.
-_OLDEST = {"SQLite": (3, 24), "PostgreSQL": (13,), "MariaDB": (10, 6), "MySQL": (8, 0)}
-_PRODUCTS = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mysql": "MySQL"}
-
-
-def describe(trial: Trial) -> str:
-    """Return the name and the version of the engine."""
-    product, version = _identify(trial)
-    return f"{product} {'.'.join(map(str, version))}"
-
-
-def _identify(trial: Trial) -> tuple[str, tuple[int, ...]]:
-    with trial.database.connection(trial.database.autocommit) as connection:
-        dialect = connection.dialect
-        product = _PRODUCTS[dialect.name]
-        if getattr(dialect, "is_mariadb", False):
-            product = "MariaDB"
-        numbers = dialect.server_version_info or ()
-        # Distributions of MySQL add a number of their own.
-        return product, tuple(part for part in numbers if isinstance(part, int))[:3]
-
 
 def version_is_known(trial: Trial) -> None:
     """The engine has at least the version whose features the service uses."""
-    product, version = _identify(trial)
-    oldest = _OLDEST[product]
-    if version < oldest:
-        raise Broken(f"{product} {'.'.join(map(str, oldest))} or newer", describe(trial))
+    engine = engines.identify(trial.database)
+    if not engine.is_supported:
+        raise Broken(engine.expected, str(engine))
 
 
 def tables_are_transactional(trial: Trial) -> None:

@@ -10,7 +10,7 @@ import fixtures
 import sqlalchemy as sa
 from pymysql.constants import CLIENT
 
-from placement_core.db import pymysql_connections
+from placement_core.db import engines, pymysql_connections
 from placement_core.db.database import Database
 from placement_core.engine_checks import checks, runner, server, tables, trial, values
 from placement_core.engine_checks.checks import Check
@@ -251,7 +251,7 @@ class TestBroken(CheckCase):
             self.require_failure(name)
 
     def test_an_old_version(self):
-        self.useFixture(fixtures.MonkeyPatch(f"{server.__name__}._OLDEST", dict.fromkeys(
+        self.useFixture(fixtures.MonkeyPatch(f"{engines.__name__}.OLDEST", dict.fromkeys(
             ("SQLite", "PostgreSQL", "MariaDB", "MySQL"), (99, 1))))
         self.require_failure("version", "99.1 or newer")
 
