@@ -51,8 +51,6 @@ _OTHER = "other"
 #: are left out.
 _MOST_CLASSES = 60
 _MOST_RESOURCES = 60
-#: Any other method is ``other``.
-_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
 #: Upper bounds in seconds: from the fastest answers to the longest that clients wait.
 _REQUEST_BUCKETS = (.0005, .0025, .005, .01, .025, .1, .25, 1, 5, 30)
@@ -145,8 +143,8 @@ class _Metrics:
         self._names: set[str] = set()
         self.requests = _Series(Histogram(
             "placement_core_http_request_seconds",
-            "How long answers took, by API, method and class of status.",
-            ("api", "method", "status"), registry=registry, buckets=_REQUEST_BUCKETS))
+            "How long answers took, by API and class of status.",
+            ("api", "status"), registry=registry, buckets=_REQUEST_BUCKETS))
         self.operations = _Series(Summary(
             "placement_core_http_operation_seconds",
             "How long answers took, by API, operation (method and path template; none: the "
@@ -416,9 +414,7 @@ def _require_one_process(app: WSGIApplication) -> WSGIApplication:
     return answer
 
 
-def count_request(
-    operation: tuple[str, str], method: str, status: str, seconds: float
-) -> None:
+def count_request(operation: tuple[str, str], status: str, seconds: float) -> None:
     """Count a request.
 
     :param operation: (name of the API, name of the operation).
@@ -427,8 +423,7 @@ def count_request(
     if _metrics is not None:
         api, name = operation
         status_class = f"{status[0]}xx"
-        _metrics.requests[
-            api, method if method in _METHODS else _OTHER, status_class].observe(seconds)
+        _metrics.requests[api, status_class].observe(seconds)
         _metrics.operations[api, name, status_class].observe(seconds)
 
 

@@ -48,9 +48,7 @@ class RequestMetrics:
             operation = environ.get(requestlog.OPERATION_KEY)
             if operation is None:
                 operation = self._apis.find(environ.get("PATH_INFO", "")).name, _NO_OPERATION
-            metrics.count_request(
-                operation, environ["REQUEST_METHOD"], last_status,
-                time.perf_counter() - started)
+            metrics.count_request(operation, last_status, time.perf_counter() - started)
             if last_status >= "4":
                 metrics.count_refusal(
                     environ.get(requestlog.ERROR_CODE_KEY, errors.Error.code), last_status[:3])
