@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import random
 import sys
 import time
 from collections import Counter
@@ -28,6 +29,7 @@ from placement_core.http.placement_api import microversions as mv
 from placement_core.http.versions import HEADER, format_version
 from tests.fuzz import worlds
 
+_SEEDS = 1_000_000
 CHECKS = [
     checks.not_a_server_error,
     checks.status_code_conformance,
@@ -135,20 +137,22 @@ def main(arguments: list[str]) -> int:
     """Play for some time, with seed after seed."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.contract")
     parser.add_argument("--seconds", type=float, default=60, help="how long to look (60)")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed (0)")
+    parser.add_argument("--seed", type=int, help="the first seed (another one each time)")
     parser.add_argument("--examples", type=int, default=20, help="of each kind (20)")
     parser.add_argument("--operation", help="only the one with this operationId, once")
-    parser.add_argument("--microversion", help="(each seed another one, the newest first)")
+    parser.add_argument("--microversion", help="(each seed has one, the next seed the one before)")
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     until = time.monotonic() + options.seconds
-    seed, bad = options.seed, 0
+    first = random.randrange(_SEEDS) if options.seed is None else options.seed
+    print(f"The first seed is {first}.", flush=True)
+    seed, bad = first, 0
     played: Counter[str] = Counter()
     statuses: Counter[int] = Counter()
     with worlds.make_world() as world:
         while time.monotonic() < until:
             number = options.microversion or format_version(
-                mv.ALL[-1 - (seed - options.seed) % len(mv.ALL)].version)
+                mv.ALL[-1 - seed % len(mv.ALL)].version)
             for operation in list_operations(world, number):
                 if options.operation not in (None, get_name(operation)):
                     continue
@@ -165,7 +169,7 @@ def main(arguments: list[str]) -> int:
                 break
             seed += 1
     print(f"{len(played)} operations, played {played.total()} times with "
-          f"{seed - options.seed} microversions: {statuses.total()} requests, {bad} failures")
+          f"{seed - first} microversions: {statuses.total()} requests, {bad} failures")
     print("statuses:", ", ".join(
         f"{status} {count}" for status, count in sorted(statuses.items())))
     return 1 if bad else 0
