@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import datetime
 import http.client
@@ -225,14 +226,17 @@ class Cloud(fixtures.Fixture):
                     .join(providers, providers.c.id == allocations.c.resource_provider_id)
                     .join(classes, classes.c.id == allocations.c.resource_class_id)):
                 held.setdefault(row.consumer_id, set()).add((row.uuid, row.name, row.used))
-            leases = connection.scalars(
+            leases = collections.Counter(connection.scalars(
                 sa.select(lease_tables.leases.c.name)
-                .where(lease_tables.leases.c.deleted_at.is_(None))).all()
+                .where(lease_tables.leases.c.deleted_at.is_(None))))
         final: dict[str, Hashable] = {
             clients.name_consumer(consumer): frozenset(each) for consumer, each in held.items()}
         limit = self.ask("GET", f"/v3/limits/{self.limit}")["limit"]
         final[f"limit {self.limit}"] = limit["resource_limit"]
-        return final | {f"lease {name}": "there" for name in leases}
+        # Names of leases are not unique: one that was made twice would look like one.
+        return final | {
+            f"lease {name}": "there" if count == 1 else f"there {count} times"
+            for name, count in leases.items()}
 
     def check_database(self) -> list[str]:
         """Find what is wrong in the database by itself."""
