@@ -11,7 +11,8 @@ import fixtures
 from placement_core import errors
 from placement_core.changes import vector
 from placement_core.feed import reading, waiting
-from placement_core.feed.records import Filters
+from placement_core.feed.records import Answer, Filters
+from placement_core.feed.tokens import encode
 from placement_core.feed.waiting import ChangeWatch
 from placement_core.testing import factories
 from tests import base, databases
@@ -91,6 +92,37 @@ class TestWaiting(WaitingTestCase):
         self.assertLess(time.monotonic() - started, 10)
         # One before it waits and one as soon as it does; a pause follows each of the rest.
         self.assertLessEqual(len(reads), 2 + 1 / waiting._EVERY_SECONDS)
+
+    def follow(self, *, seconds: float, pulse_seconds: float) -> list[Answer]:
+        with self.watch.enter():
+            return list(waiting.follow(
+                self.ctx, self.watch, reading.read_now(self.ctx),
+                Filters(frozenset({"trait"})), most=10,
+                seconds=seconds, pulse_seconds=pulse_seconds))
+
+    def test_a_reader_hears_something_now_and_then(self) -> None:
+        answers = self.follow(seconds=1, pulse_seconds=0.2)
+        self.assertTrue(4 <= len(answers) <= 7, answers)
+        self.assertFalse(any(answer.changes for answer in answers))
+
+    def test_so_does_one_beside_others_who_are_busy(self) -> None:
+        """Its token moves on, though it wants nothing of what they change."""
+        busy = threading.Event()
+
+        def write() -> None:
+            while not busy.wait(0.01):
+                factories.provider(self.context())
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            answers = self.follow(seconds=2, pulse_seconds=0.3)
+        finally:
+            busy.set()
+            writer.join()
+        self.assertTrue(4 <= len(answers) <= 8, answers)
+        self.assertFalse(any(answer.changes for answer in answers))
+        self.assertEqual(len(answers), len({encode(answer.token) for answer in answers}))
 
     def test_nobody_asks_while_nobody_waits(self) -> None:
         asked = []

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 from wsgiref.types import WSGIApplication
 
+import fixtures
+
 from placement_core import errors
 from placement_core.changes import tables
 from placement_core.changes.errors import ChangesRemoved
@@ -18,6 +20,7 @@ from placement_core.changes.positions import Position
 from placement_core.feed.tokens import Token, encode
 from placement_core.http import apis, errors as http_errors, media
 from placement_core.http.capacity_api import watchers
+from placement_core.http.capacity_api.views import changes
 from tests import base
 
 
@@ -123,6 +126,43 @@ class TestBusyWriters(base.TestCase):
         self.assertEqual([200], protocol.statuses)
         self.assertLess(time.monotonic() - started, 10)
         self.assertLessEqual(len(asked), 2 + 1 / watchers._EVERY_SECONDS)
+
+
+class TestPulse(base.TestCase):
+    """Who hears nothing for long gets a comment, with a token that moves."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(fixtures.MonkeyPatch(f"{changes.__name__}.PULSE_SECONDS", 0.2))
+        self.useFixture(fixtures.MonkeyPatch(f"{changes.__name__}.LONGEST_STREAM_SECONDS", 1))
+
+    def stream(
+        self, serials: Iterator[int], digests: Iterator[watchers.Digest]
+    ) -> list[bytes]:
+        """Return the comments for a watcher.
+
+        :param serials: what the answers have, one after the other.
+        """
+        def app(_environ: dict[str, Any], start_response: Any) -> list[bytes]:
+            start_response("200 OK", [])
+            return [make_changes(next(serials))]
+
+        protocol = asyncio.run(ask(app, FakeScope("", accept=media.EVENTS), digests))
+        comments = protocol.content.split(b"\n\n")[:-1]
+        self.assertTrue(all(each.startswith(b": nothing\nid: ") for each in comments), comments)
+        self.assertTrue(4 <= len(comments) <= 7, comments)
+        return comments
+
+    def test_nothing_happens(self) -> None:
+        digest = watchers._get_digest(json.loads(make_changes(1)))
+        comments = self.stream(itertools.repeat(1), itertools.repeat(digest))
+        self.assertEqual(1, len(set(comments)))
+
+    def test_others_are_busy(self) -> None:
+        """The watcher wants nothing of what they change."""
+        comments = self.stream(
+            itertools.count(1), ((10**6 + serial, 0) for serial in itertools.count(1)))
+        self.assertEqual(len(comments), len(set(comments)))
 
 
 class TestReaderThatDoesNotRead(base.TestCase):
