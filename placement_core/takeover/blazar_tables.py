@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
+from placement_core.takeover.records import FLOATING_IP, HOST_INVENTORY, HOST_TRAIT
+
 #: What it is called on the command line, and where what was copied is remembered.
 SOURCE = "blazar"
 #: The head of the schema, of Blazar 18.0.0.
@@ -52,6 +54,16 @@ TABLES = (
            "affinity", "resource_properties", "flavor_id", "aggregate_id", "server_group_id"),
     _table("computehost_allocations", "compute_host_id", "reservation_id"),
 )
+
+#: {table: (kind, why its rows stay in Blazar)}.
+LEFT: Mapping[str, tuple[str, str]] = {
+    "computehost_resource_inventory": (
+        HOST_INVENTORY, "a host has the inventories of its resource provider here"),
+    "computehost_trait": (
+        HOST_TRAIT, "a host has the traits of its resource provider here"),
+    "floatingips": (
+        FLOATING_IP, "addresses are not reserved here, and leases of them are not copied"),
+}
 
 Row: TypeAlias = Mapping[str, Any]
 #: {name: rows, in the order of their creation where it is known}.

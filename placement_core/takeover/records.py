@@ -24,6 +24,8 @@ CELL, INSTANCE, SERVER_GROUP = "cell", "instance mapping", "server group"
 HOST_MAPPING, GROUP_POLICY, BUILD_REQUEST = (
     "host mapping", "server group policy", "build request")
 HOST_PROPERTY, HOST, LEASE = "host property", "host", "lease"
+#: What Blazar keeps of hosts and addresses besides.
+HOST_INVENTORY, HOST_TRAIT, FLOATING_IP = "host inventory", "host trait", "floating IP"
 
 #: The fields that are URLs, and may have passwords.
 URLS: Mapping[str, Collection[str]] = {CELL: ("database_connection", "transport_url")}

@@ -242,6 +242,31 @@ class TestCopy(BlazarTestCase):
         self.assertEqual({fip.id}, self.reasons(items, Outcome.SKIPPED).keys())
         self.assertEqual([], self.diff())
 
+    def test_what_stays_in_blazar(self) -> None:
+        """Rows that nobody reads are counted."""
+        amounts = {"total": 8, "reserved": 0, "min_unit": 1, "max_unit": 8, "step_size": 1,
+                   "allocation_ratio": 1.0}
+        self.source.insert([
+            *(("computehost_resource_inventory", {
+                "id": blazar_rows.new_id(), "computehost_id": host, "resource_class": "VCPU",
+                **amounts}) for host in "12"),
+            *(("computehost_trait", {
+                "id": blazar_rows.new_id(), "computehost_id": "1", "trait": f"CUSTOM_{name}"})
+              for name in "ABC"),
+            ("floatingips", {
+                "id": blazar_rows.new_id(), "floating_network_id": "net", "subnet_id": "subnet",
+                "floating_ip_address": "192.0.2.7", "reservable": True})])
+        expected = [
+            ("host inventory", 2, "a host has the inventories of its resource provider here"),
+            ("host trait", 3, "a host has the traits of its resource provider here"),
+            ("floating IP", 1,
+             "addresses are not reserved here, and leases of them are not copied")]
+        for items in (self.check(), self.copy()):
+            self.assertEqual(expected, [
+                (item.kind, item.count, item.reason) for item in items
+                if item.outcome is Outcome.SKIPPED])
+        self.assertEqual([], self.diff())
+
     def test_a_number_that_a_host_of_ours_has(self) -> None:
         provider = self.host("three")
         self.source.insert([blazar_rows.host(provider.uuid, "three")])
