@@ -14,7 +14,7 @@ import datetime
 import itertools
 import json
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -34,6 +34,7 @@ from placement_core.takeover.records import (
     Outcome,
     pluralize,
 )
+from placement_core.takeover.spools import Spool
 from placement_core.takeover.targets import SpoolTarget, Target
 
 #: Called with (what is compared, how much is done, how much there is).
@@ -127,9 +128,22 @@ def compare(
         after = run.record_id if run.kind == target.kind else None
         items += _compare_kind(ctx, run, sides, owners, target, targets, items, after, report)
     for spool_target in spool_targets[max(done - len(targets), 0):]:
-        items += _compare_spools(ctx, run, sides, spool_target, items, report)
+        after = run.record_id if run.kind == spool_target.kind else None
+        items += _compare_spools(ctx, run, sides, spool_target, items, after, report)
     _finish(ctx, run, sides, now())
-    return [item for item in items if item.outcome in _DIFFERENCES]
+    return _list_differences(items, [target.kind for target in spool_targets])
+
+
+def _list_differences(items: Sequence[Item], counted_kinds: Sequence[str]) -> list[Item]:
+    """Return what differs of all that was found.
+
+    :param counted_kinds: of which some of what was found is counted, chunk by chunk.
+    """
+    different = [item for item in items if item.outcome in _DIFFERENCES]
+    return [
+        *(item for item in different if item.kind not in counted_kinds),
+        *(item for kind in counted_kinds
+          for item in spooled.summarize(each for each in different if each.kind == kind))]
 
 
 def _count_done(run: _Run, kinds: Sequence[str]) -> int:
@@ -214,18 +228,42 @@ def _find_items(
 
 def _compare_spools(
     ctx: Context, run: _Run, sides: Sequence[Side], target: SpoolTarget,
-    earlier: Sequence[Item], report: Report,
+    earlier: Sequence[Item], after: str | None, report: Report,
 ) -> list[Item]:
-    """Compare the records of a kind that has very many; return what was found."""
+    """Compare the records of a kind that has very many; return what was found after an id."""
+    # One of the sides at most has any.
+    return [
+        item for side in sides for spool, _ in copying.match_spools(side.contents, [target])
+        for item in _compare_spool(
+            ctx, run, sides, side, spool, target, earlier, after or "", report)]
+
+
+def _compare_spool(
+    ctx: Context, run: _Run, sides: Sequence[Side], side: Side, spool: Spool,
+    target: SpoolTarget, earlier: Sequence[Item], after: str, report: Report,
+) -> list[Item]:
+    """Compare the records of a kind, of which a side has very many.
+
+    What only we have is looked for at once, when all of the side's are compared.
+    """
+    kind = target.kind
+    tally = spooled.Tally()
+    tally.add(item for item in earlier if item.kind == kind and item.outcome in _DIFFERENCES)
     results: list[Item] = []
-    for side in sides:
-        for spool, _ in copying.match_spools(side.contents, [target]):
-            refused = comparison.list_refused((*earlier, *side.contents.left))
-            items = spooled.diff(ctx, spool, target, refused)
-            _advance(ctx, run, sides, {side.name: len(spool)},
-                     [(side.name, item) for item in items], target.kind, None)
-            report(pluralize(target.kind), len(spool), len(spool))
-            results += items
+
+    def advance(items: Iterable[Item], compared: int, record_id: str | None) -> None:
+        found = tally.add(item for item in items if item.outcome in _DIFFERENCES)
+        _advance(ctx, run, sides, {side.name: compared},
+                 [(side.name, item) for item in found], kind, record_id)
+        results.extend(found)
+
+    done = spool.count_until(after)
+    refused = comparison.list_refused((*earlier, *side.contents.left))
+    for items in spooled.compare_sorted(ctx, spool, target, refused, after=after, size=CHUNK):
+        advance(items, len(items), items[-1].id)
+        done += len(items)
+        report(pluralize(kind), done, len(spool))
+    advance(spooled.find_extra(ctx, spool, target), 0, None)
     return results
 
 

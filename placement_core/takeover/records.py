@@ -109,7 +109,8 @@ class Contents:
 
     :ivar records: what is to be ours.
     :ivar left: what is not: skipped or refused; and warnings.
-    :ivar spools: the records of kinds that have very many, behind all others.
+    :ivar spools: the records of kinds that have very many, behind all others; of each kind, one
+        source at most has any.
     """
 
     records: Sequence[Record]

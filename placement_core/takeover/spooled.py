@@ -7,13 +7,14 @@ what people may want to look at is said of the first ones, too.
 from __future__ import annotations
 
 import collections
+import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from placement_core.context import Context
 from placement_core.takeover import origins
 from placement_core.takeover.comparison import Comparison, Rules, as_difference, make_gone
 from placement_core.takeover.copier import Copier
-from placement_core.takeover.records import Item, Outcome, pluralize
+from placement_core.takeover.records import Item, Outcome, Record, pluralize
 from placement_core.takeover.spools import Spool
 from placement_core.takeover.targets import SpoolTarget
 
@@ -21,27 +22,38 @@ from placement_core.takeover.targets import SpoolTarget
 _MOST_NAMED = 100
 
 
-class _Tally:
+class Tally:
     """What became of the records of a kind.
 
     :param unnamed: the outcomes of which records are only counted.
     """
 
-    def __init__(self, unnamed: Collection[Outcome]) -> None:
+    def __init__(self, unnamed: Collection[Outcome] = ()) -> None:
         self._unnamed = unnamed
         self._named: dict[Outcome, list[Item]] = collections.defaultdict(list)
         #: {(outcome, reason): (the first, how many)}.
         self._counted: dict[tuple[Outcome, str], tuple[Item, int]] = {}
 
-    def add(self, items: Iterable[Item]) -> None:
-        """Add what became of some records."""
+    def add(self, items: Iterable[Item]) -> list[Item]:
+        """Add what became of some records; or what another tally returned of some.
+
+        :returns: those that are named; and of those that are counted the first one with each
+            outcome and reason, with their number. Another tally that these are added to, one call
+            after the other, is the same as this one.
+        """
+        new_named: list[Item] = []
+        new_counted: dict[tuple[Outcome, str], tuple[Item, int]] = {}
         for item in items:
             named = self._named[item.outcome]
-            if (item.outcome in self._unnamed or item.reason or len(named) == _MOST_NAMED):
-                first, count = self._counted.get((item.outcome, item.reason), (item, 0))
-                self._counted[item.outcome, item.reason] = first, count + 1
+            if item.outcome in self._unnamed or item.reason or len(named) == _MOST_NAMED:
+                for counted in (self._counted, new_counted):
+                    first, count = counted.get((item.outcome, item.reason), (item, 0))
+                    counted[item.outcome, item.reason] = first, count + item.count
             else:
                 named.append(item)
+                new_named.append(item)
+        return [*new_named, *(dataclasses.replace(first, count=count)
+                              for first, count in new_counted.values())]
 
     def list_items(self) -> list[Item]:
         """Return an item for each record that is named, and for each number of others."""
@@ -66,22 +78,36 @@ def check(
 
     :param refused: {kind: ids} of what cannot be copied.
     """
-    tally = _Tally((Outcome.CREATE, Outcome.EQUAL))
-    for items in _compare(ctx, spool, target, refused):
+    tally = Tally((Outcome.CREATE, Outcome.EQUAL))
+    for items in _compare(ctx, spool, target, refused, spool.read_chunks()):
         tally.add(items)
     tally.add(_find_gone(ctx, spool, target, origins.read_pages(ctx, source, spool.kind)))
     return tally.list_items()
 
 
-def diff(
-    ctx: Context, spool: Spool, target: SpoolTarget, refused: Mapping[str, Collection[str]]
-) -> list[Item]:
-    """Return what differs."""
-    tally = _Tally(())
-    for items in _compare(ctx, spool, target, refused):
-        tally.add(item for item in map(as_difference, items)
-                  if item.outcome in (Outcome.CREATE, Outcome.UPDATE))
-    tally.add(_find_gone(ctx, spool, target, target.read_id_pages(ctx)))
+def compare_sorted(
+    ctx: Context, spool: Spool, target: SpoolTarget, refused: Mapping[str, Collection[str]], *,
+    after: str, size: int,
+) -> Iterator[list[Item]]:
+    """Yield the records of a source as they compare with ours, in the order of their ids.
+
+    :param refused: {kind: ids} of what cannot be copied.
+    :param after: the id from which on; "": all.
+    :param size: how many at a time.
+    """
+    for items in _compare(ctx, spool, target, refused, spool.read_sorted(after, size)):
+        yield [as_difference(item) for item in items]
+
+
+def find_extra(ctx: Context, spool: Spool, target: SpoolTarget) -> Iterator[Item]:
+    """Yield what only we have."""
+    return _find_gone(ctx, spool, target, target.read_id_pages(ctx))
+
+
+def summarize(items: Iterable[Item]) -> list[Item]:
+    """Return what tallies returned of all records of a kind, as people read it."""
+    tally = Tally()
+    tally.add(items)
     return tally.list_items()
 
 
@@ -91,9 +117,9 @@ def copy(
     report: Callable[[str, int, int], None],
 ) -> list[Item]:
     """Create and update our records; return what became of them."""
-    tally = _Tally((Outcome.CREATE, Outcome.EQUAL))
+    tally = Tally((Outcome.CREATE, Outcome.EQUAL))
     done = 0
-    for items in _compare(ctx, spool, target, refused):
+    for items in _compare(ctx, spool, target, refused, spool.read_chunks()):
         copier = Copier(ctx, source, pace, {spool.kind: origins.filter_copied(
             ctx, source, spool.kind, [item.id for item in items])})
         tally.add(copier.copy_all(target, items))
@@ -105,7 +131,7 @@ def copy(
 
 def list_gone(ctx: Context, source: str, spool: Spool, target: SpoolTarget) -> list[Item]:
     """Return what was copied earlier and is here, but not in the source any more."""
-    tally = _Tally(())
+    tally = Tally()
     tally.add(_find_gone(ctx, spool, target, origins.read_pages(ctx, source, spool.kind)))
     return tally.list_items()
 
@@ -114,7 +140,7 @@ def prune(
     ctx: Context, source: str, spool: Spool, target: SpoolTarget, pace: float | None
 ) -> list[Item]:
     """Delete what was copied earlier and is gone from the source; return what became of it."""
-    tally = _Tally(())
+    tally = Tally()
     copier = Copier(ctx, source, pace, {})
     pages = origins.read_pages(ctx, source, spool.kind)
     tally.add(copier.delete(target, item) for item in _find_gone(ctx, spool, target, pages))
@@ -122,10 +148,12 @@ def prune(
 
 
 def _compare(
-    ctx: Context, spool: Spool, target: SpoolTarget, refused: Mapping[str, Collection[str]]
+    ctx: Context, spool: Spool, target: SpoolTarget, refused: Mapping[str, Collection[str]],
+    chunks: Iterable[Sequence[tuple[Record, str]]],
 ) -> Iterator[list[Item]]:
+    """Yield records of a source as they compare with ours, a chunk at a time."""
     rules = Rules({spool.kind: target.find_obstacle})
-    for chunk in spool.read_chunks():
+    for chunk in chunks:
         ours = target.read_some(ctx, [record.id for record, _ in chunk])
         comparison = Comparison({spool.kind: ours}, rules, refused=refused)
         yield [

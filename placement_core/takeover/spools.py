@@ -56,14 +56,36 @@ class Spool:
                 "SELECT position, id, name, fields, obstacle FROM records WHERE position > ? "
                 "ORDER BY position LIMIT ?", (after, _CHUNK)).fetchall():
             after = rows[-1][0]
-            yield [(Record(self.kind, id_, name, json.loads(fields)), obstacle)
-                   for _, id_, name, fields, obstacle in rows]
+            yield [self._make_entry(*row) for _, *row in rows]
+
+    def read_sorted(self, after: str, size: int) -> Iterator[Sequence[tuple[Record, str]]]:
+        """Yield the same, in the order of the ids, from the first one after an id on.
+
+        :param after: "": from the first one of all.
+        :param size: how many at a time.
+        """
+        while rows := self._file.execute(
+                "SELECT id, name, fields, obstacle FROM records WHERE id > ? ORDER BY id LIMIT ?",
+                (after, size)).fetchall():
+            after = rows[-1][0]
+            yield [self._make_entry(*row) for row in rows]
+
+    def count_until(self, id_: str) -> int:
+        """Return how many records come before an id in the order of ids, or have it."""
+        count: int = self._file.execute(
+            "SELECT count(*) FROM records WHERE id <= ?", (id_,)).fetchone()[0]
+        return count
 
     def list_missing(self, ids: Sequence[str]) -> list[str]:
         """Return those ids that no record has."""
         return [id_ for (id_,) in self._file.execute(
             "SELECT value FROM json_each(?) WHERE NOT EXISTS "
             "(SELECT 1 FROM records WHERE id = value)", (json.dumps(ids),))]
+
+    def _make_entry(
+        self, id_: str, name: str, fields: str, obstacle: str
+    ) -> tuple[Record, str]:
+        return Record(self.kind, id_, name, json.loads(fields)), obstacle
 
     def close(self) -> None:
         """Delete the file."""

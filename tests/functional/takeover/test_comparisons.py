@@ -13,11 +13,13 @@ from placement_core.takeover import (
     comparison_results,
     comparisons,
     records,
+    spooled,
     tables,
 )
 from placement_core.takeover.errors import NotWhereItWas
 from placement_core.takeover.records import Contents, Item, Outcome, Record
-from placement_core.takeover.targets import Target
+from placement_core.takeover.spools import Spool
+from placement_core.takeover.targets import SpoolTarget, Target
 from tests import base, databases
 
 _NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
@@ -38,6 +40,33 @@ class _Ours(Target):
     def read(self, ctx):
         self.reads += 1
         return dict(self.records)
+
+    def create(self, ctx, new):
+        raise NotImplementedError
+
+    def update(self, ctx, id_, changes):
+        raise NotImplementedError
+
+    def delete(self, ctx, id_):
+        raise NotImplementedError
+
+
+class _ManyOfOurs(SpoolTarget):
+    """Instance mappings in memory."""
+
+    kind = records.INSTANCE
+
+    def __init__(self) -> None:
+        self.records: dict[str, dict] = {}
+
+    def find_obstacle(self, record, others):
+        return "" if record.fields["project_id"] else "it has no project_id"
+
+    def read_some(self, ctx, ids):
+        return {id_: self.records[id_] for id_ in ids if id_ in self.records}
+
+    def read_id_pages(self, ctx):
+        return iter([sorted(self.records)])
 
     def create(self, ctx, new):
         raise NotImplementedError
@@ -332,3 +361,94 @@ class TestCompare(base.DatabaseTestCase):
                 continue
         [item] = items
         self.assertEqual({"description": ("né\N{SNOWMAN}", "")}, item.differences)
+
+
+@databases.on_each_database
+class TestCompareMany(base.DatabaseTestCase):
+    """Kinds with very many records."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(fixtures.MonkeyPatch(f"{comparisons.__name__}.CHUNK", 10))
+        self.useFixture(fixtures.MonkeyPatch(f"{spooled.__name__}._MOST_NAMED", 5))
+        self.ours = _ManyOfOurs()
+        self.spool = Spool(records.INSTANCE)
+        self.addCleanup(self.spool.close)
+        # A nova has them in no order of ids.
+        ids = [f"i{number * 7 % 45:02}" for number in range(45)]
+        self.spool.add((Record(records.INSTANCE, id_, "", {"project_id": "web"}), "")
+                       for id_ in ids)
+        self.ours.records = {id_: {"project_id": "web"} for id_ in ids}
+        self.reports: list[tuple[str, int, int]] = []
+
+    def differ(self) -> None:
+        """Change 17 of ours, remove 3, add 7; have 4 that cannot be copied."""
+        for number in range(3, 37, 2):
+            self.ours.records[f"i{number:02}"] = {"project_id": "shop"}
+        for number in (0, 12, 44):
+            del self.ours.records[f"i{number:02}"]
+        self.ours.records |= {f"j{number}": {"project_id": "web"} for number in range(7)}
+        self.spool.add([
+            *((Record(records.INSTANCE, id_, "", {"project_id": "web"}), "its cell is not there")
+              for id_ in ("i001", "i441")),
+            *((Record(records.INSTANCE, id_, "", {"project_id": None}), "")
+              for id_ in ("i201", "i202"))])
+
+    def compare(self, *, resume=False, killed_after=None):
+        """Return (id, outcome, count, reason) of each difference; None: it was killed."""
+        self.reports.clear()
+
+        def report(*progress):
+            self.reports.append(progress)
+            if len(self.reports) == killed_after:
+                raise _Killed
+
+        side = comparisons.Side(
+            "nova-api", "sqlite:///n", (records.INSTANCE,), Contents([], [], [self.spool]))
+        try:
+            items = comparisons.compare(
+                self.ctx, [side], [], [self.ours], now=lambda: _NOW, report=report, resume=resume)
+        except _Killed:
+            return None
+        return [(item.id, item.outcome, item.count, item.reason) for item in items]
+
+    def last(self) -> tuple[int, int]:
+        [last] = comparison_results.list_last(self.ctx)
+        return last.compared, last.differences
+
+    def test_in_chunks(self) -> None:
+        self.assertEqual([], self.compare())
+        self.assertEqual([("instance mappings", done, 45) for done in (10, 20, 30, 40, 45)],
+                         self.reports)
+        self.assertEqual((45, 0), self.last())
+
+    def test_the_first_of_all_are_named(self) -> None:
+        """Whatever chunks they are in."""
+        self.differ()
+        beyond = "beyond the 5 that are named"
+        self.assertEqual([
+            *((f"i{number:02}", Outcome.CREATE, 1, "") for number in (0, 12, 44)),
+            *((f"i{number:02}", Outcome.UPDATE, 1, "") for number in (3, 5, 7, 9, 11)),
+            *((f"j{number}", Outcome.GONE, 1, "") for number in range(5)),
+            ("", Outcome.UPDATE, 12, beyond), ("", Outcome.GONE, 2, beyond)], self.compare())
+        self.assertEqual((49, 27), self.last())
+
+    def test_it_goes_on_after_each_chunk(self) -> None:
+        self.differ()
+        expected, chunks = self.compare(), 5
+        for killed_after in range(1, chunks + 1):
+            self.assertIsNone(self.compare(killed_after=killed_after))
+            self.assertEqual(expected, self.compare(resume=True), killed_after)
+            self.assertEqual(
+                [("instance mappings", min(10 * chunk, 49), 49)
+                 for chunk in range(killed_after + 1, chunks + 1)], self.reports)
+            self.assertEqual((49, 27), self.last())
+
+    def test_it_is_killed_again_and_again(self) -> None:
+        self.differ()
+        expected = self.compare()
+        self.compare(killed_after=1)
+        for _ in range(4):
+            self.assertIsNone(self.compare(resume=True, killed_after=1))
+        self.assertEqual(expected, self.compare(resume=True))
+        self.assertEqual(([], (49, 27)), (self.reports, self.last()))

@@ -24,6 +24,19 @@ class TestSpool(base.TestCase):
         self.assertEqual(added, [entry for chunk in chunks for entry in chunk])
         self.assertEqual(2500, len(self.spool))
 
+    def test_in_the_order_of_ids(self) -> None:
+        """As texts of Python are ordered; from any id on, there or not."""
+        ids = ["b", "B", "a", "\u00e4", "z", "\N{SNOWMAN}", "a0"]
+        self.spool.add([(Record(INSTANCE, id_, "", {}), f"odd {id_}") for id_ in ids])
+        for after in ("", "a", "b0", "z", "\N{SNOWMAN}"):
+            rest = [id_ for id_ in sorted(ids) if id_ > after]
+            chunks = list(self.spool.read_sorted(after, 3))
+            self.assertEqual(
+                [(id_, f"odd {id_}") for id_ in rest],
+                [(record.id, obstacle) for chunk in chunks for record, obstacle in chunk])
+            self.assertTrue(all(len(chunk) == 3 for chunk in chunks[:-1]))
+            self.assertEqual(len(ids) - len(rest), self.spool.count_until(after))
+
     def test_an_empty_one(self) -> None:
         self.assertEqual(([], 0), (list(self.spool.read_chunks()), len(self.spool)))
         self.assertEqual(["a"], self.spool.list_missing(["a"]))
