@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from placement_core.cli import base
 from placement_core.cli.migration_sources import Here, add_sources, open_here
 from placement_core.masking import mask_url
-from placement_core.takeover import comparisons, copying, records
+from placement_core.takeover import comparison_results, comparisons, copying, records
 from placement_core.takeover.records import Item, Outcome
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
@@ -23,7 +23,8 @@ _NOTEWORTHY = (
     Outcome.UPDATE, Outcome.GONE, Outcome.PRUNED, Outcome.SKIPPED, Outcome.WARNING,
     Outcome.REFUSED)
 _DIFFERENCES = {
-    Outcome.CREATE: "missing", Outcome.UPDATE: "different", Outcome.GONE: "extra"}
+    Outcome.CREATE: "missing", Outcome.UPDATE: "different", Outcome.GONE: "extra",
+    Outcome.LEFT_OUT: "left out"}
 _COLUMNS = ("kind", "id", "name", "outcome", "details")
 
 
@@ -120,14 +121,19 @@ class DiffMigration(_Migration):
     """Say what of other services' records is not the same here.
 
     A line for each difference: missing (not here), extra (here only), different (with both
-    values). What was copied from other sources only is left out, and so are records that cannot be
-    copied; "migrate check" names these. The result is remembered with the time; after a day it is
-    stale. A run that was killed can be gone on with: --resume.
+    values). What was copied from other sources only is not compared. What cannot be copied and is
+    not here (refused records, leases of which no plugin is here) is no difference: it is counted,
+    in a line for people and in a row "left out" of each kind for programs; "migrate check" names
+    it. The result is remembered with the time; after a day it is stale. A run that was killed can
+    be gone on with: --resume.
 
-    Exit code 0: all is equal. 1: it is not. 255: the comparison did not run.
+    Exit code 0: all that can be copied is equal. 1: it is not. 255: the comparison did not run.
     """
 
     empty = "All is equal."
+    beside = ("records",)
+    #: What people read below the differences.
+    _remark = ""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -148,14 +154,36 @@ class DiffMigration(_Migration):
                     here.read(parsed_args.sources, bars.report), parsed_args.sources,
                     strict=True)]
             kinds = {kind for side in sides for kind in side.kinds}
-            differences = comparisons.compare(
+            result = comparisons.compare(
                 here.ctx, sides, [target for target in here.targets if target.kind in kinds],
                 here.spool_targets, now=lambda: datetime.datetime.now(datetime.UTC),
                 report=bars.report, resume=parsed_args.resume)
-        self.exit_code = int(bool(differences))
-        return ("kind", "id", "name", "difference", "details"), [
-            (item.kind, item.id, item.name, _DIFFERENCES[item.outcome], _describe(item))
-            for item in differences]
+        self.exit_code = int(bool(result.differences))
+        items = [*result.differences]
+        left_out = sum(result.left_out.values())
+        if left_out and parsed_args.formatter == base.TABLE:
+            self.empty = ("All is equal but for "
+                          f"{comparison_results.count_records(left_out)} that cannot be copied: "
+                          "`placement-core migrate check` says why.")
+            self._remark = (f"Beside these, {comparison_results.describe_left_out(left_out)}: "
+                            "`placement-core migrate check` says why.")
+        elif left_out:
+            items += [Item(kind, "", "", Outcome.LEFT_OUT, '"migrate check" says why', count=count)
+                      for kind, count in result.left_out.items()]
+        return ("kind", "id", "name", "difference", "details", "records"), [
+            (item.kind, item.id, item.name, _DIFFERENCES[item.outcome], _describe(item),
+             item.count) for item in items]
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str],
+        data: Iterable[Sequence[object]],
+    ) -> int:
+        """Print the differences, and how much cannot be copied."""
+        rows = list(data)
+        code = super().produce_output(parsed_args, column_names, rows)
+        if self._remark and (rows or parsed_args.print_empty):
+            self.say(self._remark)
+        return code
 
 
 def _find_exit_code(items: Iterable[Item]) -> int:

@@ -23,7 +23,8 @@ class ShowMigration(base.Command):
     """Say what "migrate diff" found last, what a shadow does, and what the next step is.
 
     A line for each source that was copied or compared, and one with the next step. Without
-    --state, it is that before a shadow begins. A comparison is stale after a day.
+    --state, it is that before a shadow begins. A comparison is stale after a day. What cannot be
+    copied is counted; "migrate check" names it.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -43,8 +44,9 @@ class ShowMigration(base.Command):
             sources, problem = try_to_read_sources(self, parsed_args)
             if problem:
                 self.note(problem)
-            doubts = describe_doubts(sources) if mode is Mode.SHADOW else ""
-            last_line = mode.describe(f'"migrate diff" ({doubts}), then ' if doubts else "")
+            step = comparison_results.find_open_step(
+                _list_uncompared(sources), now) if mode is Mode.SHADOW else ""
+            last_line = mode.describe(f"{step}, then " if step else "")
         for source in sources:
             self.say(source.describe(now))
         self.say(last_line)
@@ -74,8 +76,12 @@ def _read_sources(
 def describe_doubts(sources: Sequence[SourceStatus]) -> str:
     """Return what a switch does not compare itself and is not certain to be equal; "": nothing."""
     return comparison_results.describe_doubts(
-        [source for source in sources if source.service != _COMPARED_BY_PROXY],
-        datetime.datetime.now(datetime.UTC))
+        _list_uncompared(sources), datetime.datetime.now(datetime.UTC))
+
+
+def _list_uncompared(sources: Sequence[SourceStatus]) -> list[SourceStatus]:
+    """Return those that a switch does not compare itself."""
+    return [source for source in sources if source.service != _COMPARED_BY_PROXY]
 
 
 def add_state(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

@@ -100,7 +100,9 @@ def settle_leases(
         try:
             drafts.append(_settle_lease(rows, surroundings, hosts))
         except _Left as reason:
-            left.append(Item(LEASE, row["id"], row["name"], reason.outcome, str(reason)))
+            left.append(Item(
+                LEASE, row["id"], row["name"], reason.outcome, str(reason),
+                has_no_place=reason.outcome is Outcome.SKIPPED))
     left += _list_lost(tables)
     overbooked = double_bookings.find(
         [booking for record in drafts for booking in _list_bookings(record)],

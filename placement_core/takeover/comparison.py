@@ -57,9 +57,6 @@ _UNCOMPARED: Mapping[str, Collection[str]] = dict.fromkeys(
 Present = Mapping[str, Mapping[str, Fields]]
 _NONE: Mapping[str, Any] = types.MappingProxyType({})
 
-#: The kinds whose records are skipped only because there is no place for them here.
-_SKIPPED_HERE = frozenset({records.LEASE})
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rules:
@@ -317,7 +314,12 @@ def is_of_whole_kind(item: Item) -> bool:
 
 def is_in_source(item: Item) -> bool:
     """Return whether a record means something in the source, although it may not be copied."""
-    return item.outcome is not Outcome.SKIPPED or item.kind in _SKIPPED_HERE
+    return item.outcome is not Outcome.SKIPPED or item.has_no_place
+
+
+def is_left_out(item: Item) -> bool:
+    """Return whether a record means something in the source, and cannot be copied."""
+    return item.outcome is Outcome.REFUSED or item.has_no_place
 
 
 def make_gone(kind: str, id_: str, fields: Fields) -> Item:

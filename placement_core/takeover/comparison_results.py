@@ -30,6 +30,8 @@ class LastComparison:
     :ivar compared: how many of its records were compared.
     :ivar differences: how many of them were missing here or different, and how many records of
         its kinds are only here.
+    :ivar left_out: how many of its records cannot be copied; None: an earlier release did not
+        count them.
     """
 
     source: str
@@ -38,6 +40,7 @@ class LastComparison:
     finished_at: datetime.datetime
     compared: int
     differences: int
+    left_out: int | None
 
     def is_stale(self, now: datetime.datetime) -> bool:
         """Return whether too much may have happened since it was begun."""
@@ -60,22 +63,51 @@ class SourceStatus:
         """The name of its service."""
         return self.source.partition("@")[0]
 
+    def needs_comparison(self, now: datetime.datetime) -> bool:
+        """Return whether another comparison may tell more."""
+        return bool(self._find_reason_to_compare(now))
+
     def find_doubt(self, now: datetime.datetime) -> str:
         """Say why it is not certain that ours is equal; "": it is."""
+        doubts = [self._find_reason_to_compare(now)]
+        if self.last is not None and self.last.left_out:
+            doubts.append(describe_left_out(self.last.left_out))
+        return ", ".join(filter(None, doubts))
+
+    def _find_reason_to_compare(self, now: datetime.datetime) -> str:
         if self.last is None:
             return "not compared"
         if self.last.differences:
             return f"{self.last.differences} differences"
-        return "stale" if self.last.is_stale(now) else ""
+        if self.last.is_stale(now):
+            return "stale"
+        return "compared by an earlier release" if self.last.left_out is None else ""
 
     def describe(self, now: datetime.datetime) -> str:
         """Return what is known, in one line."""
         if self.last is None:
             return f"{self.source}: copied, not compared yet"
-        outcome = (f"{self.last.differences} differences" if self.last.differences else "equal")
         stale = ", stale: that was more than a day ago" if self.last.is_stale(now) else ""
-        return (f"{self.source}: {outcome} ({self.last.compared} records of "
+        return (f"{self.source}: {_describe_outcome(self.last)} ({self.last.compared} records of "
                 f"{self.last.location}, {self.last.started_at:%Y-%m-%d %H:%M} UTC{stale})")
+
+
+def _describe_outcome(last: LastComparison) -> str:
+    """Return what a comparison came to, in some words."""
+    left_out = f"{count_records(last.left_out)} that cannot be copied" if last.left_out else ""
+    if last.differences:
+        return f"{last.differences} differences" + (f", and {left_out}" if left_out else "")
+    return "equal" + (f" but for {left_out}" if left_out else "")
+
+
+def count_records(number: int) -> str:
+    """Return a number of records, in words."""
+    return f"{number} record" if number == 1 else f"{number} records"
+
+
+def describe_left_out(number: int) -> str:
+    """Say how many records cannot be copied."""
+    return f"{count_records(number)} cannot be copied"
 
 
 @db.retry_writes
@@ -84,7 +116,8 @@ def list_last(ctx: Context) -> list[LastComparison]:
     with db.read_once(ctx) as session:
         return list({row.source: LastComparison(
             row.source, row.location, _to_utc(row.started_at), _to_utc(row.finished_at),
-            row.compared, row.differences) for row in session.execute(_FINISHED)}.values())
+            row.compared, row.differences, row.left_out,
+        ) for row in session.execute(_FINISHED)}.values())
 
 
 def require_places(ctx: Context, locations: Mapping[str, str]) -> None:
@@ -114,6 +147,16 @@ def describe_doubts(sources: Iterable[SourceStatus], now: datetime.datetime) -> 
     return "; ".join(f"{source}: {doubt}" for source, doubt in doubts if doubt)
 
 
+def find_open_step(sources: Sequence[SourceStatus], now: datetime.datetime) -> str:
+    """Return what tells more of what is not certain to be equal, and why; "": all is certain."""
+    doubts = describe_doubts(sources, now)
+    if not doubts:
+        return ""
+    command = ("migrate diff" if any(source.needs_comparison(now) for source in sources)
+               else "migrate check")
+    return f'"{command}" ({doubts})'
+
+
 def find_next_step(sources: Sequence[SourceStatus], now: datetime.datetime) -> str:
     """Return what there is to do before a shadow is begun, in a sentence."""
     if not sources:
@@ -121,9 +164,10 @@ def find_next_step(sources: Sequence[SourceStatus], now: datetime.datetime) -> s
     if differing := [source for source in sources if source.last and source.last.differences]:
         names = ", ".join(source.source for source in differing)
         return f'"migrate copy --execute" ({names}), then "migrate diff" again.'
-    if doubts := describe_doubts(sources, now):
-        return f'"migrate diff" ({doubts}).'
-    return '"migrate shadow serve", or let clients reach ours.'
+    step = find_open_step(sources, now)
+    if any(source.needs_comparison(now) for source in sources):
+        return f"{step}."
+    return f'{step}{", then " if step else ""}"migrate shadow serve", or let clients reach ours.'
 
 
 def _to_utc(at: datetime.datetime) -> datetime.datetime:

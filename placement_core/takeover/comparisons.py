@@ -57,6 +57,7 @@ _ADVANCE = (
            _runs.c.record_id.is_not_distinct_from(sa.bindparam("last_record_id")))
     .values(compared=_runs.c.compared + sa.bindparam("more_compared"),
             differences=_runs.c.differences + sa.bindparam("more_differences"),
+            left_out=_runs.c.left_out + sa.bindparam("more_left_out"),
             kind=sa.bindparam("new_kind"), record_id=sa.bindparam("new_record_id")))
 _FINISH = (
     sa.update(_runs)
@@ -90,6 +91,19 @@ class Side:
     own_kinds: Sequence[str] = ()
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Result:
+    """What a comparison came to.
+
+    :ivar differences: what is to be created or updated, and what only we have ("gone").
+    :ivar left_out: how many records cannot be copied, so that it is no difference if they are not
+        here: {kind: number above 0}.
+    """
+
+    differences: Sequence[Item]
+    left_out: Mapping[str, int]
+
+
 @dataclasses.dataclass(slots=True)
 class _Run:
     """A run: a new one, or one that was killed.
@@ -108,10 +122,10 @@ def compare(
     ctx: Context, sides: Sequence[Side], targets: Sequence[Target],
     spool_targets: Sequence[SpoolTarget] = (), *,
     now: Callable[[], datetime.datetime], report: Report, resume: bool = False,
-) -> list[Item]:
-    """Return what differs: to be created, to be updated, and what only we have ("gone").
+) -> Result:
+    """Return what differs, and how much cannot be copied.
 
-    What was copied from other sources, and from none of these, is left out.
+    What was copied from other sources, and from none of these, is not compared.
 
     :param targets: where the records go, in the order in which they are copied.
     :param spool_targets: likewise, of kinds that have very many.
@@ -131,19 +145,24 @@ def compare(
         after = run.record_id if run.kind == spool_target.kind else None
         items += _compare_spools(ctx, run, sides, spool_target, items, after, report)
     _finish(ctx, run, sides, now())
-    return _list_differences(items, [target.kind for target in spool_targets])
+    return _make_result(items, [target.kind for target in spool_targets])
 
 
-def _list_differences(items: Sequence[Item], counted_kinds: Sequence[str]) -> list[Item]:
-    """Return what differs of all that was found.
+def _make_result(items: Sequence[Item], counted_kinds: Sequence[str]) -> Result:
+    """Return what all that was found comes to.
 
     :param counted_kinds: of which some of what was found is counted, chunk by chunk.
     """
     different = [item for item in items if item.outcome in _DIFFERENCES]
-    return [
+    left_out: dict[str, int] = collections.Counter()
+    for item in items:
+        if item.outcome is Outcome.LEFT_OUT:
+            left_out[item.kind] += item.count
+    return Result([
         *(item for item in different if item.kind not in counted_kinds),
         *(item for kind in counted_kinds
-          for item in spooled.summarize(each for each in different if each.kind == kind))]
+          for item in spooled.summarize(each for each in different if each.kind == kind)),
+    ], left_out)
 
 
 def _count_done(run: _Run, kinds: Sequence[str]) -> int:
@@ -172,7 +191,7 @@ def _compare_kind(
         # Whether a limit is refused depends on its registered limit.
         present |= {each.kind: each.read(ctx) for each in targets
                     if each.kind == REGISTERED_LIMIT}
-    sources, items = _find_items(ctx, target, sides, owners, present, earlier)
+    sources, items, left_out = _find_items(ctx, target, sides, owners, present, earlier)
     ids = sorted(sources)
     rest = ids if after is None else [id_ for id_ in ids if id_ > after]
     done = len(ids) - len(rest)
@@ -186,28 +205,34 @@ def _compare_kind(
         results += [item for _, item in of_chunk]
         done += len(chunk)
         report(pluralize(kind), done, len(ids))
-    _advance(ctx, run, sides, {}, [], kind, None)
-    return results
+    _advance(ctx, run, sides, {}, left_out, kind, None)
+    return [*results, *(item for _, item in left_out)]
 
 
 def _find_items(
     ctx: Context, target: Target, sides: Sequence[Side], owners: Sequence[_Owners],
     present: comparison.Present, earlier: Sequence[Item],
-) -> tuple[dict[str, str], dict[str, Item]]:
-    """Return the sources of the records of a kind by id, and what is not equal by id."""
+) -> tuple[dict[str, str], dict[str, Item], list[tuple[str, Item]]]:
+    """Return what there is to know of the records of a kind.
+
+    :returns: their sources, by id; what is not equal, by id; (source, how many are left out).
+    """
     kind = target.kind
     sources: dict[str, str] = {}
     items: dict[str, Item] = {}
+    left_out: list[tuple[str, Item]] = []
     elsewhere = origins.list_elsewhere(ctx, [side.name for side in sides], kind)
     for side, of_others in zip(sides, owners, strict=True):
         comparing = comparison.Comparison(
             present, copying.make_rules(ctx, [target], of_others),
             refused=comparison.list_refused((*earlier, *side.contents.left)),
             wanted=side.contents.records)
+        refused = 0
         for record in side.contents.records:
             if record.kind != kind:
                 continue
             item = comparison.as_difference(comparing.compare(record))
+            refused += item.outcome is Outcome.REFUSED
             if item.outcome is Outcome.REFUSED and record.id in sources:
                 continue  # It is another side's.
             sources[record.id] = side.name
@@ -215,15 +240,28 @@ def _find_items(
                 items[record.id] = item
         elsewhere.update(item.id for item in side.contents.left
                          if item.kind == kind and comparison.is_in_source(item))
+        left_out += [(side.name, item) for item in _make_left_out(
+            kind, refused + _count_left(side, kind))]
     if any(item.kind == kind and comparison.is_of_whole_kind(item)
            for side in sides for item in side.contents.left):
-        return sources, items
+        return sources, items, left_out
     owner = next(side.name for side in sides if kind in side.kinds)
     for id_, fields in present[kind].items():
         if id_ not in sources and id_ not in elsewhere and not fields.get("deleted"):
             sources[id_] = owner
             items[id_] = comparison.make_gone(kind, id_, fields)
-    return sources, items
+    return sources, items, left_out
+
+
+def _count_left(side: Side, kind: str) -> int:
+    """Return how many records of a kind a source itself says cannot be copied."""
+    return sum(item.count for item in side.contents.left
+               if item.kind == kind and comparison.is_left_out(item))
+
+
+def _make_left_out(kind: str, count: int) -> list[Item]:
+    """Return an item for records that cannot be copied, if there are any."""
+    return [Item(kind, "", "", Outcome.LEFT_OUT, count=count)] if count else []
 
 
 def _compare_spools(
@@ -251,8 +289,11 @@ def _compare_spool(
     tally.add(item for item in earlier if item.kind == kind and item.outcome in _DIFFERENCES)
     results: list[Item] = []
 
-    def advance(items: Iterable[Item], compared: int, record_id: str | None) -> None:
-        found = tally.add(item for item in items if item.outcome in _DIFFERENCES)
+    def advance(
+        items: Iterable[Item], compared: int, left_out: int, record_id: str | None
+    ) -> None:
+        found = [*tally.add(item for item in items if item.outcome in _DIFFERENCES),
+                 *_make_left_out(kind, left_out)]
         _advance(ctx, run, sides, {side.name: compared},
                  [(side.name, item) for item in found], kind, record_id)
         results.extend(found)
@@ -260,10 +301,11 @@ def _compare_spool(
     done = spool.count_until(after)
     refused = comparison.list_refused((*earlier, *side.contents.left))
     for items in spooled.compare_sorted(ctx, spool, target, refused, after=after, size=CHUNK):
-        advance(items, len(items), items[-1].id)
+        advance(items, len(items), sum(item.outcome is Outcome.REFUSED for item in items),
+                items[-1].id)
         done += len(items)
         report(pluralize(kind), done, len(spool))
-    advance(spooled.find_extra(ctx, spool, target), 0, None)
+    advance(spooled.find_extra(ctx, spool, target), 0, _count_left(side, kind), None)
     return results
 
 
@@ -284,7 +326,7 @@ def _start(ctx: Context, sides: Sequence[Side], now: datetime.datetime) -> _Run:
         with db.write(ctx) as session:
             session.execute(_INSERT_RUN, [
                 {"run_id": run.id, "source": source, "location": location,
-                 "started_at": _to_naive(now), "compared": 0, "differences": 0}
+                 "started_at": _to_naive(now), "compared": 0, "differences": 0, "left_out": 0}
                 for source, location in _locate(sides).items()])
 
     insert(ctx)
@@ -293,14 +335,19 @@ def _start(ctx: Context, sides: Sequence[Side], now: datetime.datetime) -> _Run:
 
 @db.retry_writes
 def _find_unfinished(ctx: Context, sides: Sequence[Side], now: datetime.datetime) -> _Run | None:
-    """Return the newest run of the same sources that did not end and is not stale."""
+    """Return the newest run of the same sources that did not end and is not stale.
+
+    One that an earlier release began has not counted what cannot be copied: it is none of them.
+    """
     wanted = _locate(sides)
     with db.read_once(ctx) as session:
         rows = session.execute(_UNFINISHED).all()
     for run_id, group in itertools.groupby(rows, lambda row: row.run_id):
         of_run = list(group)
         started_at = _to_utc(of_run[0].started_at)
-        if {row.source: row.location for row in of_run} == wanted and now - started_at <= FRESH:
+        if ({row.source: row.location for row in of_run} == wanted
+                and now - started_at <= FRESH
+                and all(row.left_out is not None for row in of_run)):
             return _Run(run_id, started_at, of_run[0].kind, of_run[0].record_id)
     return None
 
@@ -313,14 +360,13 @@ def _advance(
     """Write what a chunk came to, and where the run is now.
 
     :param compared: {source: how many of its records}.
-    :param of_chunk: (source, what is not equal).
+    :param of_chunk: (source, what is not equal, or how much is left out).
     :param record_id: where the chunk ends; None: the kind ends.
     :raises NotWhereItWas: somebody else has written something of the run; or this process, in a
         transaction whose COMMIT was lost.
     """
-    differences = collections.Counter(
-        source for source, item in of_chunk if item.outcome in _DIFFERENCES
-        for _ in range(item.count))
+    differences = _count_records(of_chunk, _DIFFERENCES)
+    left_out = _count_records(of_chunk, (Outcome.LEFT_OUT,))
     with db.write(ctx) as session:
         # First of all: whoever ends a later run waits for this, and then deletes all findings.
         for source in _locate(sides):
@@ -329,6 +375,7 @@ def _advance(
                     "last_kind": run.kind, "last_record_id": run.record_id,
                     "more_compared": compared.get(source, 0),
                     "more_differences": differences[source],
+                    "more_left_out": left_out[source],
                     "new_kind": kind, "new_record_id": record_id}).rowcount:
                 raise NotWhereItWas(source)
         if of_chunk:
@@ -339,6 +386,17 @@ def _advance(
                      dict(item.differences), ensure_ascii=False, default=_make_plain)}
                 for source, item in of_chunk])
     run.kind, run.record_id = kind, record_id
+
+
+def _count_records(
+    of_chunk: Iterable[tuple[str, Item]], outcomes: Collection[Outcome]
+) -> Mapping[str, int]:
+    """Return how many records have one of some outcomes: {source: number}, 0 for all others."""
+    counts: dict[str, int] = collections.Counter()
+    for source, item in of_chunk:
+        if item.outcome in outcomes:
+            counts[source] += item.count
+    return counts
 
 
 @db.retry_writes

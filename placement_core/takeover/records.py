@@ -62,6 +62,8 @@ class Outcome(enum.StrEnum):
     WARNING = "warning"
     #: It cannot be copied as it is.
     REFUSED = "refused"
+    #: Only in comparisons, where such records are counted: it is refused, or has no place here.
+    LEFT_OUT = "left out"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class Item:
     :ivar differences: {field: (ours, the source's)}, if it is updated.
     :ivar record: what is to be ours; None if nothing is.
     :ivar count: how many records it is about.
+    :ivar has_no_place: whether it is skipped although it means something in the source, because
+        there is no place for it here.
     """
 
     kind: str
@@ -101,6 +105,7 @@ class Item:
     differences: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=lambda: _NONE)
     record: Record | None = None
     count: int = 1
+    has_no_place: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

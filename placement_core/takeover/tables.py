@@ -27,6 +27,8 @@ comparisons = sa.Table(
     sa.Column("finished_at", DEADLINE),
     sa.Column("compared", sa.Integer, nullable=False),
     sa.Column("differences", sa.Integer, nullable=False),
+    # How many records cannot be copied; null: an earlier release compared, which did not count.
+    sa.Column("left_out", sa.Integer),
     # The last record that was compared; without an id, all of its kind were.
     sa.Column("kind", sa.String(32)),
     sa.Column("record_id", sa.String(255)),

@@ -182,7 +182,8 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
                      "Keystone answers from that"),
             "ghost": ("skipped", "its project deleted was deleted"),
         }, left)
-        self.assertEqual([], self.migrate("diff"))
+        self.assertEqual([("registered limit", "left out", 1)], [
+            (row["kind"], row["difference"], row["records"]) for row in self.migrate("diff")])
 
     def test_a_name_that_is_taken_here(self) -> None:
         self.run_command("catalog", "domain", "add", "sales", "--id", "a" * 32)
@@ -404,7 +405,9 @@ class TestMigrateFromNova(test_commands.CommandTestCase):
             {"limit": f"7 records: {unclear}", "registered limit": f"12 records: {unclear}",
              "user limit": unclear},
             {row["kind"]: row["details"] for row in rows if row["outcome"] == "refused"})
-        self.assertEqual([], self.migrate("diff"))
+        self.assertEqual({("left out", kind, records) for kind, records in (
+            ("limit", 7), ("registered limit", 12), ("user limit", 1))}, {
+            (row["difference"], row["kind"], row["records"]) for row in self.migrate("diff")})
         self.run_command("catalog", "service", "remove", "another")
         self.assertEqual([], self.migrate("diff"))
 
@@ -465,6 +468,41 @@ class TestMigrateFromBlazar(test_commands.CommandTestCase):
         self.assertEqual(
             'status: "PENDING" here, "ERROR" there; degraded: false here, true there; events.'
             f'{self.lease.end_id}.status: "UNDONE" here, "DONE" there', row["details"])
+
+    def test_what_cannot_be_copied(self) -> None:
+        """All else is equal; nobody may take that for all."""
+        self.tables.insert(blazar_rows.LeaseRows("DELETING").instances({"7": 1}))
+        self.tables.insert(blazar_rows.LeaseRows().other("virtual:floatingip"))
+        self.migrate("copy", "--execute", code=2)
+        self.assertEqual([{
+            "kind": "lease", "id": "", "name": "", "difference": "left out",
+            "details": '2 records: "migrate check" says why', "records": 2}],
+            self.migrate("diff"))
+        diff = ("migrate", "diff", "--from", f"blazar={self.source}")
+        self.assertEqual(
+            "All is equal but for 2 records that cannot be copied: `placement-core migrate check` "
+            "says why.\n", self.run_command(*diff))
+        status = self.run_command("migrate", "status")
+        self.assertIn("blazar: equal but for 2 records that cannot be copied (2 records of ",
+                      status)
+        self.assertIn('Next: "migrate check" (blazar: 2 records cannot be copied), then ', status)
+        self.tables.update("leases", self.lease.id, name="renamed")
+        [row, _] = self.migrate("diff", code=1)
+        self.assertEqual(("different", 1), (row["difference"], row["records"]))
+        printed = self.run_command(*diff, code=1)
+        self.assertEqual("Beside these, 2 records cannot be copied: `placement-core migrate "
+                         "check` says why.", printed.splitlines()[-1])
+        self.assertIn("| kind  | id ", printed)
+        self.assertNotIn("| records", printed)
+
+    def test_a_lease_that_was_copied_and_is_deleted_there(self) -> None:
+        """What is here is not what is there, and no copy can change that."""
+        self.migrate("copy", "--execute")
+        self.tables.update("leases", self.lease.id, status="DELETING")
+        self.assertEqual(
+            "All is equal but for 1 record that cannot be copied: `placement-core migrate check` "
+            "says why.\n",
+            self.run_command("migrate", "diff", "--from", f"blazar={self.source}"))
 
     def test_what_people_are_to_know(self) -> None:
         self.tables.update("leases", self.lease.id, status="UPDATING")

@@ -68,6 +68,19 @@ class TestMigrateCells(test_commands.CommandTestCase):
         self.assertEqual([], self.rows("diff"))
         self.assertIn("secret3", str(self.read_cells()), "what is copied is not masked")
 
+    def test_what_is_refused(self) -> None:
+        """An instance of a cell whose URL is not allowed is refused with it."""
+        self.change_nova("cell_mappings", sa.update,
+                         database_connection="mysql://u@db/nova?local_infile=1")
+        for number in range(3):
+            self.change_nova("instance_mappings", instance_uuid=f"{number:036}", cell_id=1,
+                             project_id="web", user_id="ann", queued_for_delete=False)
+        self.migrate("copy", "--execute", code=2)
+        self.assertEqual({("cell", "left out", 1), ("instance mapping", "left out", 3)}, {
+            (row["kind"], row["difference"], row["records"]) for row in self.rows("diff")})
+        self.assertIn("nova-api: equal but for 4 records that cannot be copied (",
+                      self.run_command("migrate", "status"))
+
     def read_cells(self) -> list:
         with sa.create_engine(self.connection, poolclass=sa.NullPool).connect() as connection:
             return connection.execute(

@@ -29,13 +29,15 @@ class TestStatus(test_commands.CommandTestCase):
         self.insert(tables.copied_records, source=source, kind="limit", record_id="l",
                     copied_at=datetime.datetime.now())
 
-    def compared(self, source: str, differences: int = 0, hours: float = 1) -> str:
+    def compared(
+        self, source: str, differences: int = 0, hours: float = 1, left_out: int | None = 0
+    ) -> str:
         """Note a comparison; return when it was."""
         at = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=hours)
         naive = at.replace(tzinfo=None)
         self.insert(tables.comparisons, run_id=f"{source} {hours}", source=source,
                     location=f"mysql://{source}", started_at=naive, finished_at=naive,
-                    compared=13, differences=differences)
+                    compared=13, differences=differences, left_out=left_out)
         return f"{at:%Y-%m-%d %H:%M} UTC"
 
     def begin(self, mode: Mode = Mode.SHADOW) -> tuple[str, str]:
@@ -76,6 +78,42 @@ class TestStatus(test_commands.CommandTestCase):
         self.assertEqual([
             f"blazar: 3 differences (13 records of mysql://blazar, {at})",
             'Next: "migrate copy --execute" (blazar), then "migrate diff" again.'], self.status())
+
+    def test_what_cannot_be_copied(self) -> None:
+        at = self.compared("blazar", left_out=2)
+        self.assertEqual([
+            "blazar: equal but for 2 records that cannot be copied (13 records of mysql://blazar, "
+            f"{at})",
+            'Next: "migrate check" (blazar: 2 records cannot be copied), then "migrate shadow '
+            'serve", or let clients reach ours.'], self.status())
+        self.compared("keystone", left_out=1, hours=25)
+        self.assertEqual(
+            'Next: "migrate diff" (blazar: 2 records cannot be copied; keystone: stale, 1 record '
+            "cannot be copied).", self.status()[-1])
+        at = self.compared("keystone", left_out=1, differences=3)
+        self.assertEqual([
+            "keystone: 3 differences, and 1 record that cannot be copied (13 records of "
+            f"mysql://keystone, {at})",
+            'Next: "migrate copy --execute" (keystone), then "migrate diff" again.'],
+            self.status()[1:])
+
+    def test_what_an_earlier_release_compared(self) -> None:
+        """It did not count what cannot be copied."""
+        self.compared("blazar", left_out=None)
+        self.assertEqual('Next: "migrate diff" (blazar: compared by an earlier release).',
+                         self.status()[-1])
+
+    def test_what_cannot_be_copied_in_the_shadow(self) -> None:
+        """What is of Placement is compared by the switch."""
+        self.compared("blazar", left_out=2)
+        self.compared("placement@east", left_out=3)
+        options = self.begin()
+        self.assertIn('Next: "migrate check" (blazar: 2 records cannot be copied), then "migrate '
+                      'switch --dry-run"', self.status(*options)[-1])
+        self.run_command("migrate", "switch", *options, code=1)
+        self.assertEqual(
+            'The switch does not compare these (blazar: 2 records cannot be copied); "migrate '
+            'diff" does.', self.stderr.splitlines()[0])
 
     def test_in_the_shadow(self) -> None:
         """What is of Placement is compared by the switch."""

@@ -77,6 +77,11 @@ class BlazarTestCase(LifeTestCase):
         return [(item.id, str(item.outcome), dict(item.differences)) for item in comparing.diff(
             self.context(), [(_SOURCE, self.read())], blazar_targets.list_targets())]
 
+    def left_out(self) -> dict[str, int]:
+        """Return how many records of which kinds a comparison finds that cannot be copied."""
+        return dict(comparing.compare(
+            self.context(), [(_SOURCE, self.read())], blazar_targets.list_targets()).left_out)
+
     def count(self, items: list[Item]) -> dict[str, int]:
         return dict(Counter(str(item.outcome) for item in items))
 

@@ -12,10 +12,10 @@ from placement_core.takeover.sources import Source
 from placement_core.takeover.targets import SpoolTarget, Target
 
 
-def diff(
+def compare(
     ctx: Context, read: Sequence[tuple[Source, Contents]], targets: Sequence[Target],
     spool_targets: Sequence[SpoolTarget] = (),
-) -> list[Item]:
+) -> comparisons.Result:
     """Compare what was read of some sources with ours."""
     kinds = {kind for source, _ in read for kind in source.kinds}
     return comparisons.compare(
@@ -24,3 +24,11 @@ def diff(
             for source, contents in read],
         [target for target in targets if target.kind in kinds], spool_targets,
         now=lambda: datetime.datetime.now(datetime.UTC), report=lambda *_: None)
+
+
+def diff(
+    ctx: Context, read: Sequence[tuple[Source, Contents]], targets: Sequence[Target],
+    spool_targets: Sequence[SpoolTarget] = (),
+) -> Sequence[Item]:
+    """Return what differs."""
+    return compare(ctx, read, targets, spool_targets).differences

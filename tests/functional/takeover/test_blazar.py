@@ -241,6 +241,14 @@ class TestCopy(BlazarTestCase):
         self.assertEqual({"3", deleting.id}, self.reasons(items, Outcome.REFUSED).keys())
         self.assertEqual({fip.id}, self.reasons(items, Outcome.SKIPPED).keys())
         self.assertEqual([], self.diff())
+        self.assertEqual({"host": 1, "lease": 2}, self.left_out())
+
+    def test_rows_that_belong_to_nothing(self) -> None:
+        """They are no leases that cannot be copied."""
+        self.source.insert([("events", {
+            "id": blazar_rows.new_id(), "lease_id": None, "event_type": "end_lease"})])
+        self.assertEqual({"create": 9, "skipped": 1}, self.count(self.copy()))
+        self.assertEqual({}, self.left_out())
 
     def test_what_stays_in_blazar(self) -> None:
         """Rows that nobody reads are counted."""
@@ -265,7 +273,7 @@ class TestCopy(BlazarTestCase):
             self.assertEqual(expected, [
                 (item.kind, item.count, item.reason) for item in items
                 if item.outcome is Outcome.SKIPPED])
-        self.assertEqual([], self.diff())
+        self.assertEqual(([], {}), (self.diff(), self.left_out()))
 
     def test_a_number_that_a_host_of_ours_has(self) -> None:
         provider = self.host("three")

@@ -119,12 +119,13 @@ class TestCompare(base.DatabaseTestCase):
                 raise _Killed
 
         try:
-            items = comparisons.compare(
+            result = comparisons.compare(
                 self.ctx, sides or self.sides(), [self.regions, self.projects],
                 now=lambda: self.now, report=report, resume=resume)
         except _Killed:
             return None
-        return [(item.kind, item.id, item.outcome) for item in items]
+        self.left_out = result.left_out
+        return [(item.kind, item.id, item.outcome) for item in result.differences]
 
     def last(self, source="keystone"):
         return next((each for each in comparison_results.list_last(self.ctx)
@@ -147,7 +148,7 @@ class TestCompare(base.DatabaseTestCase):
         self.assertIsNone(self.last())
         self.assertEqual([], self.compare())
         self.assertEqual(comparison_results.LastComparison(
-            "keystone", "sqlite:///k", _NOW, _NOW, 70, 0), self.last())
+            "keystone", "sqlite:///k", _NOW, _NOW, 70, 0, 0), self.last())
         expected = self.differ()
         self.now += datetime.timedelta(hours=1)
         self.assertEqual(expected, self.compare())
@@ -312,7 +313,7 @@ class TestCompare(base.DatabaseTestCase):
 
             return [item.id for item in comparisons.compare(
                 self.ctx, sides, [self.projects, limits], now=lambda: _NOW, report=report,
-                resume=resume)]
+                resume=resume).differences]
 
         self.assertNotIn("l", compare(False, False))
         for _ in range(5):
@@ -327,6 +328,75 @@ class TestCompare(base.DatabaseTestCase):
         self.left = [Item("region", "r01", "", Outcome.REFUSED, "it is odd"),
                      Item("region", "r02", "", Outcome.SKIPPED, "it means nothing")]
         self.assertEqual([("region", "r02", Outcome.GONE)], self.compare())
+
+    def leave_out(self) -> None:
+        """Have two regions and three projects that cannot be copied, and what is none of them."""
+        self.theirs = [record for record in self.theirs if record.id not in ("r01", "r02", "p44")]
+        self.left = [
+            Item("region", "r01", "", Outcome.REFUSED, "it is odd"),
+            Item("region", "r02", "", Outcome.SKIPPED, "no plugin is here", has_no_place=True),
+            Item("region", "r77", "", Outcome.SKIPPED, "it means nothing"),
+            Item("region", "r05", "", Outcome.WARNING, "it needs more"),
+            Item("service", "s", "", Outcome.REFUSED, "there is no place for its kind")]
+        # Ours has the name of the first, and the others are below it.
+        self.projects.records["other"] = self.projects.records.pop("p00")
+        del self.projects.records["p44"]
+        for id_ in ("p44", "p45"):
+            self.add(records.PROJECT, id_, None, name=id_, domain_id="d", parent_id="p00")
+
+    def test_what_cannot_be_copied_is_counted(self) -> None:
+        self.leave_out()
+        self.assertEqual([("project", "other", Outcome.GONE)], self.compare())
+        self.assertEqual({"region": 2, "project": 3}, self.left_out)
+        self.assertEqual((1, 5), (self.last().differences, self.last().left_out))
+        self.projects.records = {record.id: dict(record.fields) for record in self.theirs
+                                 if record.kind == records.PROJECT}
+        self.assertEqual(([], {"region": 2}), (self.compare(), self.left_out))
+        self.assertEqual((0, 2), (self.last().differences, self.last().left_out))
+
+    def test_what_cannot_be_copied_counts_once_when_it_is_gone_on_with(self) -> None:
+        self.leave_out()
+        expected = self.compare()
+        for killed_after in range(1, len(self.reports) + 1):
+            self.assertIsNone(self.compare(killed_after=killed_after))
+            self.assertEqual(expected, self.compare(resume=True), killed_after)
+            self.assertEqual({"region": 2, "project": 3}, self.left_out, killed_after)
+            self.assertEqual((1, 5), (self.last().differences, self.last().left_out))
+
+    def test_many_of_which_a_source_says_the_same(self) -> None:
+        """Each of them counts."""
+        self.theirs = [record for record in self.theirs if record.kind != records.REGION]
+        self.left = [Item("region", "", "", Outcome.REFUSED, "nobody knows", count=25)]
+        self.assertEqual([], self.compare())
+        self.assertEqual(({"region": 25}, 25), (self.left_out, self.last().left_out))
+
+    def test_what_is_refused_and_here_with_other_values(self) -> None:
+        """It is a difference, and so not left out."""
+        self.regions.find_change_obstacle = lambda ours, changes: "it was changed here"
+        self.regions.records["r07"]["description"] = "ours"
+        self.assertEqual([("region", "r07", Outcome.UPDATE)], self.compare())
+        self.assertEqual(({}, 0), (self.left_out, self.last().left_out))
+
+    def test_a_record_of_two_sources(self) -> None:
+        """What the second one has of the first cannot be copied."""
+        provider = Record(records.PROVIDER, "x", "x", {"name": "x", "parent": None})
+        ours = _Ours(records.PROVIDER)
+        ours.records["x"] = dict(provider.fields)
+        sides = [
+            comparisons.Side(name, name, (records.PROVIDER,), Contents([provider], []),
+                             (records.PROVIDER,)) for name in ("placement@a", "placement@b")]
+        result = comparisons.compare(
+            self.ctx, sides, [ours], now=lambda: _NOW, report=lambda *_: None)
+        self.assertEqual(([], {"resource provider": 1}), (result.differences, result.left_out))
+        self.assertEqual([0, 1], [self.last(side.name).left_out for side in sides])
+
+    def test_a_run_of_an_earlier_release(self) -> None:
+        """It has not counted what cannot be copied: nobody goes on with it."""
+        self.compare(killed_after=5)
+        with db.write(self.ctx) as session:
+            session.execute(sa.update(tables.comparisons).values(left_out=None))
+        self.compare(resume=True)
+        self.assertEqual((8, 0), (len(self.reports), self.last().left_out))
 
     def test_several_sources(self) -> None:
         regions = [record for record in self.theirs if record.kind == records.REGION]
@@ -354,12 +424,12 @@ class TestCompare(base.DatabaseTestCase):
 
         for function, resume in ((report, False), (lambda *_: None, True)):
             try:
-                items = comparisons.compare(
+                result = comparisons.compare(
                     self.ctx, self.sides(), [self.regions, self.projects], now=lambda: _NOW,
                     report=function, resume=resume)
             except _Killed:
                 continue
-        [item] = items
+        [item] = result.differences
         self.assertEqual({"description": ("né\N{SNOWMAN}", "")}, item.differences)
 
 
@@ -406,21 +476,22 @@ class TestCompareMany(base.DatabaseTestCase):
         side = comparisons.Side(
             "nova-api", "sqlite:///n", (records.INSTANCE,), Contents([], [], [self.spool]))
         try:
-            items = comparisons.compare(
+            result = comparisons.compare(
                 self.ctx, [side], [], [self.ours], now=lambda: _NOW, report=report, resume=resume)
         except _Killed:
             return None
-        return [(item.id, item.outcome, item.count, item.reason) for item in items]
+        self.left_out = result.left_out
+        return [(item.id, item.outcome, item.count, item.reason) for item in result.differences]
 
-    def last(self) -> tuple[int, int]:
+    def last(self) -> tuple[int, int, int | None]:
         [last] = comparison_results.list_last(self.ctx)
-        return last.compared, last.differences
+        return last.compared, last.differences, last.left_out
 
     def test_in_chunks(self) -> None:
         self.assertEqual([], self.compare())
         self.assertEqual([("instance mappings", done, 45) for done in (10, 20, 30, 40, 45)],
                          self.reports)
-        self.assertEqual((45, 0), self.last())
+        self.assertEqual(({}, (45, 0, 0)), (self.left_out, self.last()))
 
     def test_the_first_of_all_are_named(self) -> None:
         """Whatever chunks they are in."""
@@ -431,7 +502,7 @@ class TestCompareMany(base.DatabaseTestCase):
             *((f"i{number:02}", Outcome.UPDATE, 1, "") for number in (3, 5, 7, 9, 11)),
             *((f"j{number}", Outcome.GONE, 1, "") for number in range(5)),
             ("", Outcome.UPDATE, 12, beyond), ("", Outcome.GONE, 2, beyond)], self.compare())
-        self.assertEqual((49, 27), self.last())
+        self.assertEqual(({"instance mapping": 4}, (49, 27, 4)), (self.left_out, self.last()))
 
     def test_it_goes_on_after_each_chunk(self) -> None:
         self.differ()
@@ -442,7 +513,8 @@ class TestCompareMany(base.DatabaseTestCase):
             self.assertEqual(
                 [("instance mappings", min(10 * chunk, 49), 49)
                  for chunk in range(killed_after + 1, chunks + 1)], self.reports)
-            self.assertEqual((49, 27), self.last())
+            self.assertEqual(
+                ({"instance mapping": 4}, (49, 27, 4)), (self.left_out, self.last()))
 
     def test_it_is_killed_again_and_again(self) -> None:
         self.differ()
@@ -451,4 +523,4 @@ class TestCompareMany(base.DatabaseTestCase):
         for _ in range(4):
             self.assertIsNone(self.compare(resume=True, killed_after=1))
         self.assertEqual(expected, self.compare(resume=True))
-        self.assertEqual(([], (49, 27)), (self.reports, self.last()))
+        self.assertEqual(([], (49, 27, 4)), (self.reports, self.last()))
