@@ -17,11 +17,12 @@ OPTIONS: list[cfg.Opt] = [
         "candidate_order",
         default="rotate",
         help="Which hosts come first in allocation candidates: the name of an installed driver "
-        "of the kind candidate_order. ``rotate``: hosts take turns in no particular order; "
-        "``pack``: those that have room for the fewest more of the request; ``spread``: those "
-        "that have room for the most; ``least_stranded``: those where the request leaves the "
-        "least that no usual request can use. Nova weighs hosts itself: its option ``[scheduler] "
-        "max_placement_results`` says how many it receives.",
+        "of the kind candidate_order. ``rotate``: those that come first in the service's own "
+        "order, which is the same for each request, or in random order with "
+        "randomize_allocation_candidates; ``pack``: those that have room for the fewest more of "
+        "the request; ``spread``: those that have room for the most; ``least_stranded``: those "
+        "where the request leaves the least that no usual request can use. Nova weighs hosts "
+        "itself: its option ``[scheduler] max_placement_results`` says how many it receives.",
     ),
     cfg.StrOpt(
         "incomplete_consumer_project_id",

@@ -1,4 +1,8 @@
-"""The order ``rotate``: hosts take turns."""
+"""The order ``rotate``: what hosts have does not matter.
+
+They stay in the order of the capacity index, which is the same for each request, or are in random
+order with ``[placement] randomize_allocation_candidates``: only then all get their turn.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from placement_core.testing import factories
 from tests.http import base
+from tests.http.placement_api.cases import PlacementTestCase
 
 
 class CandidatesTestCase(base.HttpTestCase):
@@ -87,6 +89,24 @@ class TestRotate(OrderTestCase):
         self.assertEqual([4, 16, 2, 8], self.cores("resources=VCPU:1"))
         self.assertEqual([4, 16], self.cores("resources=VCPU:1&limit=2"))
 
+    def test_the_same_hosts_come_first_each_time(self) -> None:
+        """As long as they have room, whatever they have left of it."""
+        (first,) = [uuid for uuid, cores in self.hosts.items() if cores == 4]
+        for number in range(1, 5):
+            self.assertEqual([4, 16], self.cores("resources=VCPU:1&limit=2"))
+            self.ask("PUT", f"/allocations/00000000-0000-4000-8000-00000000000{number}", {
+                "allocations": {first: {"resources": {"VCPU": 1}}}, "project_id": "p",
+                "user_id": "u", "consumer_generation": None, "consumer_type": "INSTANCE"})
+        self.assertEqual([16, 2], self.cores("resources=VCPU:1&limit=2"))
+
+
+class TestRotateAtRandom(OrderTestCase):
+    options = {("placement", "randomize_allocation_candidates"): True}
+
+    def test_all_get_their_turn(self) -> None:
+        firsts = {self.cores("resources=VCPU:1&limit=1")[0] for _ in range(200)}
+        self.assertEqual({4, 16, 2, 8}, firsts)
+
 
 class TestPack(OrderTestCase):
     options = {("placement", "candidate_order"): "pack"}
@@ -112,6 +132,49 @@ class TestSpread(OrderTestCase):
 
     def test_the_emptiest_first(self) -> None:
         self.assertEqual([16, 8], self.cores("resources=VCPU:1&limit=2"))
+
+
+class TestLeastStranded(PlacementTestCase):
+    """One request takes a different part of the usable room of each host."""
+
+    options = {("placement", "candidate_order"): "least_stranded",
+               ("least_stranded", "shape"): ["VCPU:4,MEMORY_MB:8192"]}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.hosts = {name: self.provider(name, VCPU=vcpus, MEMORY_MB=memory_mb)
+                      for name, vcpus, memory_mb in (
+                          ("small", 4, 8192), ("even", 8, 16384), ("short", 16, 12288),
+                          ("useless", 16, 4096))}
+
+    def find(self, more: str = "") -> list[str]:
+        """Return the names of the candidates' hosts, in the order of the answer."""
+        names = {uuid: name for name, uuid in self.hosts.items()}
+        answer = self.call("GET", "/allocation_candidates?resources=VCPU:2,MEMORY_MB:2048" + more,
+                           status=200).json
+        return [names[next(iter(each["allocations"]))] for each in answer["allocation_requests"]]
+
+    def put(self, host: str, vcpus: int, memory_mb: int) -> str:
+        """Claim by a new consumer; return it."""
+        consumer = factories.new_uuid()
+        self.call("PUT", f"/allocations/{consumer}", self.claim({
+            self.hosts[host]: {"VCPU": vcpus, "MEMORY_MB": memory_mb}}), status=204)
+        return consumer
+
+    def test_the_order_follows_the_room(self) -> None:
+        """It is none of the other orders, before and after claims."""
+        # So many shapes less fit: 0 (none did before), 0.25 of 1.5, 0.5 of 2, 1 of 1.
+        self.assertEqual(["useless", "short", "even", "small"], self.find())
+        self.assertEqual(["useless", "short"], self.find("&limit=2"))
+        # No shape fits into small any more; short has room for 1, and for none afterwards.
+        self.put("small", 1, 1024)
+        consumer = self.put("short", 1, 4096)
+        self.assertEqual(["small", "useless", "even", "short"], self.find())
+        self.assertEqual(["small", "useless", "even"], self.find("&limit=3"))
+        self.call("DELETE", f"/allocations/{consumer}", status=204)
+        self.assertEqual(["small", "useless", "short", "even"], self.find())
+        self.put("useless", 1, 3072)
+        self.assertEqual(["small", "short", "even"], self.find())
 
 
 class TestSpreadAtRandom(OrderTestCase):
