@@ -61,12 +61,17 @@ _make_cloud = functools.cache(_Cloud)
 class CapacityCommandsTestCase(base.DatabaseTestCase):
     """A member of a project asks; everything else is in Keystone's catalog."""
 
+    def make_configuration(self) -> str | None:
+        """Return the text of the service's placement.conf; None: it has none."""
+        return None
+
     def setUp(self) -> None:
         super().setUp()
         cloud = _make_cloud()
         self.keystone, self.admin, self.projects = cloud.keystone, cloud.admin, cloud.projects
         self.service = self.useFixture(serving.Service(
-            self.database.settings.connection, options=self._options()))
+            self.database.settings.connection, options=self._options(),
+            configuration=self.make_configuration()))
         self.admin.change(
             "endpoints", cloud.endpoint["id"], url=f"{self.service.url}/capacity/v1")
         self.site_packages = installing.install(FOLDER)
@@ -129,20 +134,22 @@ class CapacityCommandsTestCase(base.DatabaseTestCase):
         self.assertEqual(
             201, admin.send("POST", "/v1/os-hosts", {"name": "host1"}, headers=headers)[0])
 
-    def add_provider(self) -> tuple[keystone_service.Admin, dict[str, str]]:
+    def add_provider(
+        self, name: str = "host1", *, vcpus: int = 16, memory_mb: int = 65536
+    ) -> tuple[keystone_service.Admin, dict[str, str]]:
         """Register a host; return who did, and with which headers."""
         headers = {"X-Auth-Token": self.admin.token,
                    "OpenStack-API-Version": "placement 1.39"}
         admin = keystone_service.Admin.__new__(keystone_service.Admin)
         admin.url, admin.token = self.service.url, self.admin.token
         status, _, answer = admin.send(
-            "POST", "/resource_providers", {"name": "host1"}, headers=headers)
+            "POST", "/resource_providers", {"name": name}, headers=headers)
         self.assertEqual(200, status, answer)
         path = f"/resource_providers/{json.loads(answer)['uuid']}/inventories"
         self.assertEqual(200, admin.send("PUT", path, {
             "resource_provider_generation": 0, "inventories": {
-                "VCPU": {"total": 16}, "MEMORY_MB": {"total": 65536}, "DISK_GB": {"total": 500},
-            }}, headers=headers)[0])
+                "VCPU": {"total": vcpus}, "MEMORY_MB": {"total": memory_mb},
+                "DISK_GB": {"total": 500}}}, headers=headers)[0])
         return admin, headers
 
 
@@ -247,6 +254,56 @@ class TestCapacityCommands(CapacityCommandsTestCase):
         done = self.run_openstack(
             "quota", "show", code=1, OS_CAPACITY_ENDPOINT_OVERRIDE=f"{self.service.url}/nowhere")
         self.assertEqual(1, done.stderr.count("\n"), done.stderr)
+
+
+class TestStranded(CapacityCommandsTestCase):
+    """A site with usual requests; members may ask what is stranded, but see no hosts."""
+
+    _ROWS = (
+        {"resource_class": "DISK_GB", "cause": "DISK_GB", "stranded": 200, "free": 1000},
+        {"resource_class": "MEMORY_MB", "cause": "VCPU", "stranded": 32768, "free": 73728},
+        {"resource_class": "VCPU", "cause": "MEMORY_MB", "stranded": 6, "free": 26})
+
+    def make_configuration(self) -> str:
+        policy = pathlib.Path(self.useFixture(fixtures.TempDir()).path, "policy.yaml")
+        policy.write_text(
+            '"capacity:room:stranded": "rule:admin_or_service_api or role:member"\n')
+        return ("[least_stranded]\nshape = VCPU:4,MEMORY_MB:8192\nshape = DISK_GB:200\n"
+                f"[oslo_policy]\npolicy_file = {policy}\n")
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.add_provider()
+        self.add_provider("host2", vcpus=10, memory_mb=8192)
+
+    def test_what_an_administrator_sees(self) -> None:
+        done = self.run_openstack("stranded", user="admin")
+        self.assertEqual([
+            "5 more of VCPU:4,MEMORY_MB:8192", "4 more of DISK_GB:200",
+            "hosts with room that no usual request can use: 2; those that lose most:",
+            "host1: 100 DISK_GB (DISK_GB), 32768 MEMORY_MB (VCPU)",
+            "host2: 100 DISK_GB (DISK_GB), 6 VCPU (MEMORY_MB)"], done.stderr.splitlines())
+        bars = [line.split("|")[-2].strip() for line in done.stdout.splitlines() if "." in line]
+        self.assertEqual(["#" * filled + "." * (20 - filled) for filled in (4, 9, 5)], bars)
+        self.assertEqual([*self._ROWS], self.read("stranded", user="admin"))
+        rows = self.read("stranded", "--hosts", "--limit", "1", user="admin")
+        self.assertEqual(
+            [("host1", "DISK_GB", "DISK_GB", 100), ("host1", "MEMORY_MB", "VCPU", 32768)],
+            [tuple(row[name] for name in ("name", "resource_class", "cause", "stranded"))
+             for row in rows])
+        self.run_openstack("stranded", "--limit", "0", user="admin", code=1)
+
+    def test_what_a_member_sees(self) -> None:
+        """All but the hosts, and why not these."""
+        done = self.run_openstack("stranded", "-f", "json")
+        self.assertEqual([*self._ROWS], json.loads(done.stdout))
+        self.assertEqual([
+            "5 more of VCPU:4,MEMORY_MB:8192", "4 more of DISK_GB:200",
+            "hosts with room that no usual request can use: 2; they are not listed: the policy "
+            "rule capacity:room:hosts does not let you see them"], done.stderr.splitlines())
+        done = self.run_openstack("stranded", "--hosts", code=1)
+        self.assertEqual("", done.stdout)
+        self.assertIn("capacity:room:hosts", done.stderr)
 
 
 class TestPackage(base.TestCase):

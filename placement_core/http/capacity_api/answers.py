@@ -229,8 +229,9 @@ STRANDED = answer(record({
         record({"free": AMOUNT, "stranded": AMOUNT, "by_cause": keyed(AMOUNT)}),
         placement.CLASS),
     "host_count": AMOUNT,
-    "hosts": listed(record({
-        **_HOST, "stranded": keyed(record({"amount": AMOUNT, "cause": TEXT}))})),
+    # Null: the caller may not see hosts.
+    "hosts": or_null(listed(record({
+        **_HOST, "stranded": keyed(record({"amount": AMOUNT, "cause": TEXT}))}))),
     "shapes": listed(record({
         **_RESOURCES, "weight": NUMBER, "fits": AMOUNT, "exact": FLAG}))}))
 

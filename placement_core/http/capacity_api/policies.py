@@ -139,11 +139,12 @@ RULES: list[policy.DocumentedRuleDefault] = [
           roles.ADMIN_OR_PROJECT_READER_OR_SERVICE),
     _rule(ROOM_SHOW, "Show how much room there is.", "GET /room"),
     _rule(ROOM_HOSTS, "Show how much room each host has. capacity:room:show asks for it, too, "
-          "where in_tree or group_by=root tells of single hosts.", "GET /room/hosts"),
+          "where in_tree or group_by=root tells of single hosts, and capacity:room:stranded where "
+          "it lists hosts.", "GET /room/hosts"),
     _rule(ROOM_FITS, "Ask how many more of a request fit, on which hosts, and what stops the "
           "next one.", "GET /room/fits"),
-    _rule(ROOM_STRANDED, "Show which room no usual request can use, and on which hosts.",
-          "GET /room/stranded"),
+    _rule(ROOM_STRANDED, "Show which room no usual request can use; with capacity:room:hosts also "
+          "on which hosts.", "GET /room/stranded"),
     _rule(INSTANCES_LIST, "List instances.", "GET /instances"),
     _rule(INSTANCES_SHOW, "Show an instance.", "GET /instances/{uuid}"),
     _rule(INSTANCES_REGISTER, "Register an instance.", "POST /instances"),

@@ -133,7 +133,8 @@ OPERATIONS = (
               query=schemas.CANDIDATES, repeated=schemas.REPEATED, json_only=True,
               answers=answers.FITS),
     Operation("GET", "/room/stranded", stranded.show, policies.ROOM_STRANDED,
-              query=queries.STRANDED, json_only=True, answers=answers.STRANDED, refusals=(409,)),
+              query=queries.STRANDED, json_only=True, also=(policies.ROOM_HOSTS,),
+              answers=answers.STRANDED, refusals=(409,)),
 
     Operation("GET", "/thresholds", thresholds.list_, policies.THRESHOLDS_LIST,
               query=queries.THRESHOLDS, json_only=True, answers=answers.THRESHOLDS),

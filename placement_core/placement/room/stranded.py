@@ -79,24 +79,24 @@ class Stranded:
 
     :ivar resource_classes: those that a usual request names.
     :ivar host_count: how many hosts have stranded room; ``hosts`` are the first of them, those
-        that lose the most average requests first.
+        that lose the most average requests first. None: they are not listed.
     """
 
     resource_classes: dict[str, StrandedClass]
     host_count: int
-    hosts: list[StrandedHost]
+    hosts: list[StrandedHost] | None
     shapes: list[ShapeFits]
 
 
 def find(
-    snapshot: CapacitySnapshot, shapes: Sequence[Shape], *, most_hosts: int,
+    snapshot: CapacitySnapshot, shapes: Sequence[Shape], *, most_hosts: int | None,
     exclude_reserved: bool = False,
 ) -> Stranded:
     """Return what none of the shapes can use.
 
     What sharing providers have is no host's, so none of it is stranded; requests may use it.
 
-    :param most_hosts: how many hosts to list at most.
+    :param most_hosts: how many hosts to list at most; None: they are not listed.
     :param exclude_reserved: pooled trees are left out.
     :raises errors.NoShapes: there are none.
     """
@@ -110,7 +110,7 @@ def find(
     return Stranded(
         resource_classes={name: each.summarize() for name, each in lost.items()},
         host_count=int(np.count_nonzero(np.any([each.amounts for each in lost.values()], axis=0))),
-        hosts=_list_hosts(survey, lost, demand, most_hosts),
+        hosts=None if most_hosts is None else _list_hosts(survey, lost, demand, most_hosts),
         shapes=[room.count() for room in rooms])
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from placement_core.http.placement_api import microversions as mv
 from placement_core.testing import factories
-from tests import databases
+from tests import databases, scraping
+from tests.http import base
 from tests.http.placement_api.cases import PlacementTestCase
 from tests.http.placement_api.sweeps import WRONG_QUERY_VALUES
 
@@ -179,3 +180,23 @@ class TestStrandedWithoutShapes(RoomTestCase):
     def test_the_option_is_named(self) -> None:
         self.assert_refused(409, "set [least_stranded] shape in placement.conf",
                             self.ask("GET", STRANDED, version=None), "room.no_shapes")
+class TestPublicStranded(RoomTestCase):
+    """An operator lets everybody see what is stranded."""
+
+    def setUp(self) -> None:
+        self.options = {
+            ("least_stranded", "shape"): _SHAPES,
+            **base.policy_file(self, {
+                "capacity:room:stranded": "rule:admin_or_service_api or role:member"})}
+        super().setUp()
+        self.provider("host", VCPU=10, MEMORY_MB=8192)
+
+    def test_not_single_hosts(self) -> None:
+        """Hosts have a rule of their own; the rest is the same."""
+        every = self.get(STRANDED)
+        self.assertEqual((1, ["host"]), (
+            every["host_count"], [host["name"] for host in every["hosts"]]))
+        seen = self.get(STRANDED, token="jane:web", headers={"X-Roles": "member"})
+        self.assertEqual({**every, "hosts": None}, seen)
+
+
