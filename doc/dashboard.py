@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 _COLUMNS = 24
 _HEIGHT = 8
 #: How old what managers compute may be, as the alerts have it.
-_LATELY_SECONDS = {"room": 600, "quota": 900, "audit": 10_800}
+_LATELY_SECONDS = {"room": 600, "stranded": 600, "quota": 900, "audit": 10_800}
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
@@ -39,9 +39,12 @@ def _most(metric: str, by: str = "job", conditions: str = "") -> str:
     return f"max by ({by}) (placement_core_{metric}{{$J{conditions}}})"
 
 
-def _computed(metric: str, by: str, conditions: str = "") -> str:
-    """Return the most of what managers have computed lately: one without a database cannot."""
-    of = metric.partition("_")[0]
+def _computed(metric: str, by: str, conditions: str = "", of: str = "") -> str:
+    """Return the most of what managers have computed lately: one without a database cannot.
+
+    :param of: which timestamp is the metric's; the first word of its name by default.
+    """
+    of = of or metric.partition("_")[0]
     return (f"max by ({by}) (placement_core_{metric}{{$J{conditions}}} and on (job, instance) "
             f"time() - placement_core_{of}_timestamp_seconds{{$J}} < {_LATELY_SECONDS[of]})")
 
@@ -108,6 +111,11 @@ _ROWS: dict[str, Sequence[Panel]] = {
             ("{{resource_class}}", _computed("room", "resource_class", ', state="free"'))]),
         Panel("The largest free piece", "short", [
             ("{{resource_class}}", _computed("room", "resource_class", ', state="largest"'))]),
+        Panel("How many more usual requests fit", "short", [
+            ("{{shape}}", _computed("shape_fits", "shape", of="stranded"))]),
+        Panel("Of no use to usual requests", "short", [
+            ("{{resource_class}} because of {{cause}}",
+             _computed("stranded", "resource_class, cause"))]),
     ),
     "Leases": (
         Panel("Leases by status", "short", [("{{status}}", _most("leases", "status"))]),

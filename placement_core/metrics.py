@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import glob
+import itertools
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -51,6 +52,11 @@ _OTHER = "other"
 #: are left out.
 _MOST_CLASSES = 60
 _MOST_RESOURCES = 60
+#: How many usual requests have series, the first ones; of what is stranded, how many resource
+#: classes, and causes of each. Further causes are ``other``, the rest is left out.
+_MOST_SHAPES = 20
+_MOST_STRANDED_CLASSES = 10
+_MOST_CAUSES = 5
 
 #: Upper bounds in seconds: from the fastest answers to the longest that clients wait.
 _REQUEST_BUCKETS = (.0005, .0025, .005, .01, .025, .1, .25, 1, 5, 30)
@@ -265,6 +271,19 @@ class _Metrics:
         self.room_set_at = Gauge(
             "placement_core_room_timestamp_seconds", "When a manager computed that, in Unix time.",
             registry=registry, multiprocess_mode="livemostrecent")
+        self.shape_fits = _Series(Gauge(
+            "placement_core_shape_fits",
+            "How many more of a usual request fit, or how many at least.", ("shape",),
+            registry=registry, multiprocess_mode="livemostrecent"))
+        self.stranded = _Series(Gauge(
+            "placement_core_stranded",
+            "How much of what is free of a resource class no usual request can use, by the class "
+            "that is exhausted.", ("resource_class", "cause"), registry=registry,
+            multiprocess_mode="livemostrecent"))
+        self.stranded_set_at = Gauge(
+            "placement_core_stranded_timestamp_seconds",
+            "When a manager computed both, in Unix time.", registry=registry,
+            multiprocess_mode="livemostrecent")
         self.fullest_quotas = _Series(Gauge(
             "placement_core_quota_fullest_ratio",
             "The largest share that a project uses of what it may use of a resource; 1 is all.",
@@ -515,6 +534,45 @@ def set_room(amounts: Mapping[tuple[str, ...], int]) -> None:
                 labels for labels in amounts if labels[0] in chosen}:
             _metrics.room[labels].set(amounts.get(labels, 0))
         _metrics.room_set_at.set(time.time())
+
+
+def set_stranded(
+    fits: Mapping[str, int], stranded: Mapping[str, Mapping[str, int]]
+) -> None:
+    """Set how often usual requests fit, and what none of them can use.
+
+    :param fits: by request, always the same ones in a process.
+    :param stranded: {resource class: {cause: amount}}, the causes that matter most first; what is
+        left out is 0. The class itself is always a cause.
+    """
+    if _metrics is None:
+        return
+    for shape, number in itertools.islice(fits.items(), _MOST_SHAPES):
+        _metrics.shape_fits[shape,].set(number)
+    amounts = _merge_causes(stranded, _metrics.stranded.keys())
+    for labels in _metrics.stranded.keys() | amounts.keys():
+        _metrics.stranded[labels].set(amounts.get(labels, 0))
+    _metrics.stranded_set_at.set(time.time())
+
+
+def _merge_causes(
+    stranded: Mapping[str, Mapping[str, int]], shown: Collection[tuple[str, ...]]
+) -> dict[tuple[str, ...], int]:
+    """Return what gets series, {(resource class, cause): amount}.
+
+    :param shown: what has some. It keeps them.
+    """
+    classes = _choose(stranded, {name for name, _ in shown}, _MOST_STRANDED_CLASSES)
+    amounts: dict[tuple[str, ...], int] = {}
+    for name in classes & stranded.keys():
+        causes = {name, *(cause for of_class, cause in shown if of_class == name)} - {_OTHER}
+        amounts[name, name] = 0
+        for cause, amount in stranded[name].items():
+            if len(causes) < _MOST_CAUSES:
+                causes.add(cause)
+            labels = name, cause if cause in causes else _OTHER
+            amounts[labels] = amounts.get(labels, 0) + amount
+    return amounts
 
 
 def _choose(names: Iterable[str], shown: Collection[str], most: int) -> set[str]:

@@ -21,6 +21,7 @@ from placement_core.db.database import Database, Settings
 from placement_core.feed.waiting import ChangeWatch
 from placement_core.limits import history as limit_history
 from placement_core.monitoring import audit as audit_metrics, quota as quota_metrics
+from placement_core.monitoring.stranded import StrandedMetrics
 from placement_core.placement import unused_names
 from placement_core.placement.allocations import Gate, usage_counters
 from placement_core.placement.allocations.owners import Owners
@@ -215,6 +216,11 @@ class Services:
                 PeriodicTask("metrics of an audit", 3600, functools.partial(
                     audit_metrics.export, index=self.index)),
             ]
+            if self.shapes:
+                tasks.append(PeriodicTask(
+                    "metrics of what is stranded", 60, StrandedMetrics(
+                        self.index, self.shapes,
+                        exclude_reserved=self.host_access is not None).export))
         if self.compute.acts:
             tasks.append(PeriodicTask(
                 "audit of the compute service", 3600,

@@ -18,6 +18,8 @@ _ROW = re.compile(
 
 #: A cloud of 10,000 hosts.
 _CELLS, _CLASSES, _RESOURCES, _CODES = 20, 20, 20, 60
+#: Classes of usual requests, each of which is a cause of what is stranded of all others.
+_SHAPES, _CLASSES_OF_SHAPES = 20, 4
 
 
 def _read_state() -> metrics.State:
@@ -63,6 +65,10 @@ class TestLargeCloud(MetricsTestCase):
             (f"CUSTOM_{number}", state): 1 for number in range(_CLASSES)
             for state in ("total", "reserved", "capacity", "used", "held", "promised", "free",
                           "largest")})
+        classes = [f"CUSTOM_{number}" for number in range(_CLASSES_OF_SHAPES)]
+        metrics.set_stranded(
+            {f"CUSTOM_0:{number}": 1 for number in range(_SHAPES)},
+            {name: dict.fromkeys(classes, 1) for name in classes})
         metrics.set_quota({
             f"class:CUSTOM_{number}": metrics.QuotaFill(0.5, {80: 0, 95: 0, 100: 0})
             for number in range(_RESOURCES)})

@@ -32,6 +32,7 @@ class TestOff(MetricsTestCase):
         metrics.count_request(("placement", "GET /traits"), "200 OK", 0.1)
         metrics.count_refusal("placement.undefined_code", "404")
         metrics.set_room({("VCPU", "free"): 5})
+        metrics.set_stranded({"VCPU:4": 3}, {"VCPU": {"MEMORY_MB": 2}})
         metrics.observe_gang("claimed", 1)
         metrics.observe_write_group(5, 2)
         metrics.observe_commit(0.1)
@@ -123,6 +124,52 @@ class TestSeries(MetricsTestCase):
         self.assertEqual((60, 3, 4, 0), (
             len(room), room["VCPU", "free"], room["CUSTOM_7", "free"], room["CUSTOM_8", "free"]))
 
+    def test_stranded(self) -> None:
+        """What is gone is 0; a class is a cause from the start. Labels are sorted by name."""
+        metrics.set_stranded(
+            {"VCPU:4": 3}, {"VCPU": {"MEMORY_MB": 2}, "PGPU": {"PGPU:units": 1}})
+        metrics.set_stranded({"VCPU:4": 5}, {"VCPU": {"VCPU": 7}, "DISK_GB": {}})
+        self.assertEqual({("VCPU:4",): 5}, self.numbers("shape_fits"))
+        self.assertEqual(
+            {("VCPU", "VCPU"): 7, ("MEMORY_MB", "VCPU"): 0, ("PGPU", "PGPU"): 0,
+             ("PGPU:units", "PGPU"): 0, ("DISK_GB", "DISK_GB"): 0}, self.numbers("stranded"))
+        self.assertLess(time.time() - 60, self.numbers("stranded_timestamp_seconds")[()])
+
+    def test_many_shapes(self) -> None:
+        """The first ones have series."""
+        metrics.set_stranded({f"VCPU:{number}": number for number in range(50, 0, -1)}, {})
+        self.assertEqual({(f"VCPU:{number}",): number for number in range(50, 30, -1)},
+                         self.numbers("shape_fits"))
+
+    def test_many_causes(self) -> None:
+        """The first ones have series, and keep them; others are added up."""
+        causes = [f"C{number}" for number in range(9)]
+        metrics.set_stranded({}, {"VCPU": dict.fromkeys(causes, 2)})
+        first = {("VCPU", "VCPU"): 0, **{(cause, "VCPU"): 2 for cause in causes[:4]}}
+        self.assertEqual({**first, ("other", "VCPU"): 10}, self.numbers("stranded"))
+        metrics.set_stranded({}, {"VCPU": dict.fromkeys(reversed(causes), 3) | {"VCPU": 1}})
+        self.assertEqual(
+            {("VCPU", "VCPU"): 1, **{(cause, "VCPU"): 3 for cause in causes[:4]},
+             ("other", "VCPU"): 15}, self.numbers("stranded"))
+
+    def test_stranded_of_many_classes(self) -> None:
+        """Standard classes come first, and what has a series keeps it."""
+        metrics.set_stranded({}, {f"CUSTOM_{number}": {} for number in range(9)})
+        metrics.set_stranded({}, {
+            **{f"CUSTOM_A{number}": {"VCPU": 1} for number in range(9)}, "VCPU": {"VCPU": 3},
+            "CUSTOM_7": {"CUSTOM_7": 4}})
+        numbers = self.numbers("stranded")
+        self.assertEqual((10, 3, 4, 0), (
+            len(numbers), numbers["VCPU", "VCPU"], numbers["CUSTOM_7", "CUSTOM_7"],
+            numbers["CUSTOM_8", "CUSTOM_8"]))
+
+    def test_most_series_of_what_is_stranded(self) -> None:
+        names = [f"C{number}" for number in range(30)]
+        metrics.set_stranded(
+            dict.fromkeys(names, 1), {name: dict.fromkeys(names, 1) for name in names})
+        self.assertEqual((20, 10 * 6), (
+            len(self.numbers("shape_fits")), len(self.numbers("stranded"))))
+
     def test_quota(self) -> None:
         """What is gone is 0."""
         metrics.set_quota({"VCPU": metrics.QuotaFill(0.9, {80: 3, 95: 0}),
@@ -192,6 +239,7 @@ class TestProcesses(MetricsTestCase):
             "free = int(sys.argv[1])\n"
             "metrics.set_room({('VCPU', 'free'): free, (f'CUSTOM_{free}', 'free'): 1})\n"
             "metrics.set_quota({f'r{free}': metrics.QuotaFill(1.0, {95: free})})\n"
+            "metrics.set_stranded({'VCPU:4': free}, {'VCPU': {f'C{free}': free}})\n"
             "metrics.set_audit(free)\n"
             "print('set', flush=True)\n"
             "sys.stdin.read()")
@@ -207,8 +255,12 @@ class TestProcesses(MetricsTestCase):
                 self.assertEqual({(f"r{number}",): 1.0}, self.numbers("quota_fullest_ratio"))
                 self.assertEqual({("95", f"r{number}"): number},
                                  self.numbers("quota_projects_over"))
+                self.assertEqual({("VCPU:4",): number}, self.numbers("shape_fits"))
+                self.assertEqual({("VCPU", "VCPU"): 0, (f"C{number}", "VCPU"): number},
+                                 self.numbers("stranded"))
                 self.assertEqual({(): number}, self.numbers("audit_findings"))
-        for name in ("room", "room_timestamp_seconds", "quota_fullest_ratio",
+        for name in ("room", "room_timestamp_seconds", "shape_fits", "stranded",
+                     "stranded_timestamp_seconds", "quota_fullest_ratio",
                      "quota_projects_over", "quota_timestamp_seconds", "audit_findings",
                      "audit_timestamp_seconds"):
             self.assertEqual({}, self.numbers(name))

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import fixtures
+
+from placement_core import metrics
+from placement_core.http.leases_api import representations
 from placement_core.http.placement_api import microversions as mv
+from placement_core.placement.room import stranded
+from placement_core.reservations.manager.loop import PeriodicTask
 from placement_core.testing import factories
 from tests import databases, scraping
 from tests.http import base
@@ -176,10 +182,6 @@ class TestStranded(RoomTestCase):
         self.assertEqual([1, 0], [shape["fits"] for shape in found["shapes"]])
 
 
-class TestStrandedWithoutShapes(RoomTestCase):
-    def test_the_option_is_named(self) -> None:
-        self.assert_refused(409, "set [least_stranded] shape in placement.conf",
-                            self.ask("GET", STRANDED, version=None), "room.no_shapes")
 class TestPublicStranded(RoomTestCase):
     """An operator lets everybody see what is stranded."""
 
@@ -200,3 +202,79 @@ class TestPublicStranded(RoomTestCase):
         self.assertEqual({**every, "hosts": None}, seen)
 
 
+class TestStrandedWithoutShapes(RoomTestCase):
+    def test_the_option_is_named(self) -> None:
+        self.assert_refused(409, "set [least_stranded] shape in placement.conf",
+                            self.ask("GET", STRANDED, version=None), "room.no_shapes")
+
+
+class MetricsTestCase(RoomTestCase):
+    def setUp(self) -> None:
+        self.useFixture(fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE))
+        self.useFixture(scraping.Unmeasured())
+        super().setUp()
+
+    def find_tasks(self) -> list[PeriodicTask]:
+        """Return what a manager does about what is stranded."""
+        tasks = self.parts[0].manager(representations.LEASE)._tasks
+        return [task for task in tasks if task.name == "metrics of what is stranded"]
+
+    def numbers(self, name: str) -> scraping.Numbers:
+        return scraping.counted(lambda: scraping.shown()[1], name)
+
+
+class TestStrandedMetrics(MetricsTestCase):
+    """One process of a service counts, and only if somebody reads it."""
+
+    options = {("least_stranded", "shape"): _SHAPES}
+
+    def test_numbers(self) -> None:
+        """Those of the API, as they change; labels are in the order of their names."""
+        full = self.provider("full", VCPU=10, MEMORY_MB=8192)
+        self.provider("lean", VCPU=4, MEMORY_MB=30000)
+        self.assertEqual([], self.find_tasks())
+        metrics.start()
+        [task] = self.find_tasks()
+        task.do(self.parts[0].context())
+        self.assertEqual(
+            {("VCPU:4,MEMORY_MB:8192",): 2, ("VCPU:1,CUSTOM_NOT_YET:1",): 0},
+            self.numbers("shape_fits"))
+        amounts = {("VCPU", "MEMORY_MB"): 21808, ("MEMORY_MB", "MEMORY_MB"): 0,
+                   ("MEMORY_MB", "VCPU"): 6, ("VCPU", "VCPU"): 0,
+                   ("CUSTOM_NOT_YET", "CUSTOM_NOT_YET"): 0}
+        self.assertEqual(amounts, self.numbers("stranded"))
+        self.assertLess(0, self.numbers("stranded_timestamp_seconds")[()])
+        self.assertEqual(204, self.put({full: {"VCPU": 6, "MEMORY_MB": 1}}))
+        task.do(self.parts[0].context())
+        self.assertEqual(1, self.numbers("shape_fits")["VCPU:4,MEMORY_MB:8192",])
+        self.assertEqual({**amounts, ("MEMORY_MB", "MEMORY_MB"): 8191, ("MEMORY_MB", "VCPU"): 4},
+                         self.numbers("stranded"))
+
+    def test_unchanged(self) -> None:
+        """An unchanged cloud is not searched again; the metrics are as of now all the same."""
+        self.provider("host", VCPU=10, MEMORY_MB=8192)
+        metrics.start()
+        [task] = self.find_tasks()
+        find, searches = stranded.find, 0
+
+        def count_search(*arguments: Any, **options: Any) -> stranded.Stranded:
+            nonlocal searches
+            searches += 1
+            return find(*arguments, **options)
+
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.placement.room.stranded.find", count_search))
+        set_at = 0.0
+        for expected in (1, 1, 2):
+            task.do(self.parts[0].context())
+            self.assertEqual(expected, searches)
+            before, set_at = set_at, self.numbers("stranded_timestamp_seconds")[()]
+            self.assertLess(before, set_at)
+            if expected == 1 and before:
+                self.provider("another", VCPU=4, MEMORY_MB=8192)
+
+
+class TestStrandedMetricsWithoutShapes(MetricsTestCase):
+    def test_nobody_counts(self) -> None:
+        metrics.start()
+        self.assertEqual([], self.find_tasks())
