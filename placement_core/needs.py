@@ -10,7 +10,7 @@ import datetime
 import enum
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from placement_core import amounts
+from placement_core import amounts, errors
 from placement_core.context import Context
 from placement_core.placement.candidates import explain as candidates
 from placement_core.placement.candidates.explain import TreesExplanation
@@ -22,11 +22,13 @@ from placement_core.placement.candidates.requests import (
 from placement_core.placement.room import fits
 from placement_core.placement.room.fits import Fits
 from placement_core.plugin_api.counting import CONSUMERS, INSTANCES
+from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.quota import checks, explain
 from placement_core.quota.checks import CountCheckResult
 from placement_core.quota.explain import QuotaExplanation
 from placement_core.quota.records import LimitUsage
-from placement_core.reservations.records import NewReservation
+from placement_core.reservations.errors import PolicyRefused
+from placement_core.reservations.records import NewLease, NewReservation
 from placement_core.reservations.scheduling.availability import FittingWindow
 from placement_core.services import Services
 
@@ -138,15 +140,22 @@ class PermissionAnswer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TimeAnswer:
-    """When a lease of it fits into the freepool.
+    """When a lease of it fits into the freepool, and whether the rules of the site allow it.
 
     :ivar fit: None: at no time that was tried, or not known.
     :ivar obstacle: why it is not known; None: it is.
+    :ivar refusal: why a rule of the site refuses a lease at that time; None: none does.
+    :ivar unchecked: why no rule was checked; None: they were.
+    :ivar leaves_out_external: whether the external service of the site judges leases, too: it was
+        not asked.
     """
 
     verdict: Verdict
     fit: FittingWindow | None
     obstacle: str | None = None
+    refusal: str | None = None
+    unchecked: str | None = None
+    leaves_out_external: bool = False
 
 
 def find_room(parts: Services, ctx: Context, need: Need) -> RoomAnswer:
@@ -194,10 +203,18 @@ def check_permission(
         _find_names(parts, ctx, _list_nodes(explanation, limits)))
 
 
-def find_time(parts: Services, ctx: Context, need: Need, project_id: str) -> TimeAnswer:
+def find_time(
+    parts: Services, ctx: Context, need: Need, project_id: str, *, unchecked: str | None = None,
+) -> TimeAnswer:
     """Say when a lease of a need fits into the freepool, its traits left aside.
 
+    The rules of the site are checked for a lease of the project at that time, as for one that is
+    created. Only its external service is not asked: who looks at the answer reads it again and
+    again.
+
+    :param unchecked: why the rules are not to be checked; None: they are.
     :raises errors.Invalid: no lease can be so long or so large.
+    :raises errors.Unavailable: limits or the catalog are not known now, or bookings changed.
     """
     obstacle = _find_obstacle(parts, need)
     if obstacle is not None:
@@ -207,9 +224,32 @@ def find_time(parts: Services, ctx: Context, need: Need, project_id: str) -> Tim
         ctx, project_id, [need.as_reservation()], since=need.start_at, seconds=need.seconds)
     if fit is None:
         return TimeAnswer(Verdict.NO, None)
+    if unchecked is None:
+        refusal = _find_refusal(parts, ctx, need, project_id, fit)
+        if refusal is not None:
+            return TimeAnswer(Verdict.NO, fit, refusal=refusal)
     start_at = need.start_at or datetime.datetime.now(datetime.UTC)
     return TimeAnswer(
-        Verdict.YES if fit.window.start_at <= start_at + _NOW else Verdict.LATER, fit)
+        Verdict.YES if fit.window.start_at <= start_at + _NOW else Verdict.LATER, fit,
+        unchecked=unchecked, leaves_out_external=parts.leases.asks_external_service)
+
+
+def _find_refusal(
+    parts: Services, ctx: Context, need: Need, project_id: str, fit: FittingWindow
+) -> str | None:
+    """Return why a rule of the site refuses a lease in a window that fits; None: none does."""
+    start_at = fit.window.start_at
+    is_now = start_at <= datetime.datetime.now(datetime.UTC)
+    try:
+        parts.leases.what_if(ctx, NewLease(
+            "what if", project_id, ctx.identity.user_id or "", None if is_now else start_at,
+            fit.window.end_at, [need.as_reservation()]), ask_external=False)
+    except PolicyRefused as refusal:
+        return str(refusal)
+    except DoesNotFit:
+        # Somebody else has just got it.
+        raise errors.Unavailable("The leases of others changed while this was read.") from None
+    return None
 
 
 def _leave_out_traits(traits: TraitFilter) -> Iterator[tuple[str, TraitFilter]]:

@@ -10,7 +10,8 @@ from tests.browser import cases
 PAPER = {"width": 718, "height": 1000}
 _QUESTIONS = (
     "?count=3&vcpu=4&memory_mb=8192&project=simulation&duration=2d",
-    "?count=40&vcpu=30&memory_mb=65536&project=detector&duration=14d",
+    "?count=4&vcpu=8&memory_mb=65536&required=HW_CPU_X86_AVX2,STORAGE_DISK_SSD&project=detector"
+    "&duration=14d",
     "/hosts?by=trait", "/leases?by=host", "/explain?resources=VCPU:4",
 )
 #: What can be pressed or chosen, other than links, and is to be seen.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ T = TypeVar("T")
 
 #: The rules that the answers ask about.
 RULES = (policies.ROOM_FITS, policies.EXPLAIN_QUOTA, policies.RESERVATIONS_NEXT_FIT,
-         policies.QUOTA_OF_ALL)
+         policies.RESERVATIONS_WHAT_IF, policies.QUOTA_OF_ALL)
 
 #: {an error: the field of the form that it is about}.
 _FIELDS: dict[type[errors.Invalid], str] = {
@@ -57,9 +58,7 @@ def read(call: Call, form: NeedForm) -> NeedAnswers | None:
     room = _read(form, "other", lambda: sections.read(
         call, policies.ROOM_FITS, lambda: needs.find_room(call.services, call.ctx, need)))
     permission, asked_id = _read_permission(call, form, need)
-    time = _read(form, "duration", lambda: sections.read(
-        call, policies.RESERVATIONS_NEXT_FIT, lambda: needs.find_time(
-            call.services, call.ctx, need, call.ctx.identity.project_id or "")))
+    time, lease_project_id = _read_time(call, form, need)
     address = call.prefix
     return NeedAnswers(
         room, need_copies.copy_room(form, address), permission,
@@ -67,7 +66,7 @@ def read(call: Call, form: NeedForm) -> NeedAnswers | None:
         else need_copies.copy_permission(permission.content.deltas, asked_id, address),
         time,
         None if time.content is None or time.content.obstacle is not None
-        else need_copies.copy_time(need, call.ctx.identity.project_id or "", address))
+        else _copy_time(need, time.content, lease_project_id, address))
 
 
 def _read_permission(
@@ -102,6 +101,50 @@ def _read_permission(
         return Section(section.content, section.trouble, section.passing)
 
     return _read(form, "project", read_content), ids[0] if ids else None
+
+
+def _read_time(
+    call: Call, form: NeedForm, need: Need
+) -> tuple[Section[TimeAnswer], str]:
+    """Read when a lease fits; return the project whose lease it would be, too."""
+    project_id = call.ctx.identity.project_id or ""
+
+    def find() -> TimeAnswer:
+        nonlocal project_id
+        project_id, unchecked = _find_project_of_lease(call, form.values["project"])
+        return needs.find_time(call.services, call.ctx, need, project_id, unchecked=unchecked)
+
+    section = _read(form, "duration", lambda: sections.read(
+        call, policies.RESERVATIONS_NEXT_FIT, find))
+    return section, project_id
+
+
+def _find_project_of_lease(call: Call, named: str) -> tuple[str, str | None]:
+    """Return the project whose lease is asked for, and why its rules cannot be asked for.
+
+    What fits does not depend on the project. It is the own one if none is named, or if the caller
+    may not ask about the one that is.
+    """
+    own_id = call.ctx.identity.project_id or ""
+    if not call.allows(policies.RESERVATIONS_WHAT_IF):
+        return own_id, f"the policy rule {policies.RESERVATIONS_WHAT_IF} does not let you ask"
+    if not named:
+        return own_id, None if own_id else "no project is named"
+    visible = projects.list_visible(call)
+    id_ = projects.find_id(call, named, visible)
+    if id_ == own_id or visible is None or id_ in visible:
+        return id_, None
+    return own_id, "you may not ask about this project, or there is none"
+
+
+def _copy_time(need: Need, answer: TimeAnswer, project_id: str, address: str) -> Copies:
+    if answer.refusal is not None and answer.fit is not None:
+        # Only this question is answered by the rules.
+        window = answer.fit.window
+        is_now = window.start_at <= datetime.datetime.now(datetime.UTC)
+        return need_copies.copy_lease(
+            need, None if is_now else window.start_at, window.end_at, project_id, address)
+    return need_copies.copy_time(need, project_id, address)
 
 
 def _read(form: NeedForm, field: str, read_section: Callable[[], Section[T]]) -> Section[T]:

@@ -78,6 +78,11 @@ class Leases:
         self._booking_index = booking_index
         self._cleaning_seconds = cleaning_seconds
 
+    @property
+    def asks_external_service(self) -> bool:
+        """Return whether ``create`` asks an external service of the site."""
+        return self._rules.asks_external_service
+
     # Creating --------------------------------------------------------------------
 
     def create(self, ctx: Context, new: NewLease) -> Lease:
@@ -94,15 +99,20 @@ class Leases:
         except DoesNotFit as refusal:
             raise self._build_refusal(ctx, refusal, new.start_at, new.end_at, requests) from None
 
-    def what_if(self, ctx: Context, new: NewLease) -> None:
+    def what_if(self, ctx: Context, new: NewLease, *, ask_external: bool = True) -> None:
         """Check whether ``create`` would succeed; write nothing.
 
+        :param ask_external: whether the external service of the site is asked, too, if one is
+            configured.
         :raises NoRoom, PolicyRefused, InvalidLease, InvalidReservation:
         """
         requests = self._requests.check(new.project_id, new.reservations)
+        question = self._ask_about_new(ctx, new, requests)
+        if not ask_external:
+            # As if it had allowed a new lease.
+            question.allowed.append(None)
         try:
-            check = self._rules.prepare(
-                ctx, new, question=self._ask_about_new(ctx, new, requests))
+            check = self._rules.prepare(ctx, new, question=question)
             db.retry_writes(self._check_new)(ctx, new, requests, check)
         except DoesNotFit as refusal:
             raise self._build_refusal(ctx, refusal, new.start_at, new.end_at, requests) from None

@@ -75,6 +75,11 @@ class ExternalService:
         """Return whether the service is asked before leases are created or changed."""
         return self._create is not None or self._update is not None
 
+    @property
+    def asks_about_new(self) -> bool:
+        """Return whether the service is asked before leases are created."""
+        return self._create is not None
+
     def check(
         self, ctx: Context, new: NewLease, before: Lease | None,
         plan: Callable[[], Sequence[Sequence[Share]] | None],

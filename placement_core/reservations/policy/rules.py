@@ -159,6 +159,11 @@ class LeaseRules:
             or self._external.asks)
         _require_history(conf)
 
+    @property
+    def asks_external_service(self) -> bool:
+        """Return whether the external service is asked before a lease is created."""
+        return self._ask_external_service in self._checks and self._external.asks_about_new
+
     def prepare(
         self, ctx: Context, lease: NewLease, before: Lease | None = None, *,
         question: ExternalQuestion,

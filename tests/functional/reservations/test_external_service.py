@@ -203,6 +203,14 @@ class TestExternalService(ruled.RuledTestCase):
         self.assert_refused(
             PolicyRefused, self.leases.what_if, self.ctx, self.new(self.whole()))
 
+    def test_a_dry_run_that_leaves_it_out(self):
+        self.assertTrue(self.leases.asks_external_service)
+        self.leases.what_if(self.ctx, self.new(self.whole()), ask_external=False)
+        self.assertEqual([], self.judge.sent)
+        self.rule(enforcement__external_service_endpoint=self.url,
+                  enforcement__enabled_filters=["MaxLeaseDurationFilter"])
+        self.assertFalse(self.leases.asks_external_service)
+
     def test_it_refuses(self):
         for body, said in (
                 (b'{"message": "There is no money left."}', "There is no money left."),

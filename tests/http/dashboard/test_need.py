@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import shlex
 import urllib.parse
-from typing import Any
+from typing import Any, ClassVar
 
+import webob
+
+from placement_core import app
 from tests import databases
 from tests.functional.cli import commands
 from tests.http.dashboard import browsing
@@ -16,14 +20,18 @@ _NEED = {"count": 3, "vcpu": 4, "memory_mb": 8192, "required": "HW_CPU_X86_AVX2"
          "project": "detector", "duration": "2d"}
 
 
-class TestAnswers(browsing.DemoTestCase):
-    def answer(self, question: str, **fields: object) -> tuple[list[str], str]:
+class AnswersTestCase(browsing.DemoTestCase):
+    def answer(
+        self, question: str, *, token: str = "admin", roles: str | None = None, **fields: object
+    ) -> tuple[list[str], str]:
         """Return the classes and the text of an answer."""
-        page = self.show(**fields)
+        page = self.show(token=token, roles=roles, **fields)
         heading = page.find(id=f"answer-{question}")
         assert heading is not None and heading.parent is not None
         return list(heading.parent["class"]), read(heading.parent)
 
+
+class TestAnswers(AnswersTestCase):
     def test_yes(self) -> None:
         """There is room, the limits allow it, and it can be leased from now on."""
         need = {**_NEED, "count": 2, "project": "simulation"}
@@ -193,6 +201,109 @@ class TestAnswers(browsing.DemoTestCase):
         own = self.show(token=f"jane:{self.projects['simulation']}", roles="reader", vcpu=1,
                         project="simulation")
         self.assertIn("have room for", read(own.find(id="answer-permission").parent))
+
+
+class TestLeaseRules(AnswersTestCase):
+    """A lease that fits may be one that the site does not allow."""
+
+    options = {**AnswersTestCase.options, ("enforcement", "max_lease_duration"): 86_400}
+
+    need: ClassVar[dict[str, Any]] = {"count": 2, "vcpu": 4, "memory_mb": 8192, "disk_gb": 1}
+
+    def create(self, project: str, duration: datetime.timedelta) -> webob.Response:
+        """Create the lease that a project needs."""
+        end_at = datetime.datetime.now(datetime.UTC) + duration
+        return self.ask("POST", "/v1/leases", {
+            "name": "lease", "start_date": "now", "end_date": end_at.strftime("%Y-%m-%d %H:%M"),
+            "reservations": [{
+                "resource_type": "virtual:instance", "amount": 2, "vcpus": 4, "memory_mb": 8192,
+                "disk_gb": 1, "affinity": None}],
+        }, version=None, token=f"root:{self.projects[project]}")
+
+    def test_too_long(self) -> None:
+        """The page says what the creation says, and no time."""
+        classes, time = self.answer("time", **self.need, project="simulation", duration="2d")
+        self.assertEqual(["answer", "no"], classes)
+        self.assertIn("No : there is room for such a lease, but a rule of the site refuses it. "
+                      "The lease would last 17", time)
+        self.assertNotIn("fits from", time)
+        created = self.create("simulation", datetime.timedelta(days=2))
+        self.assertEqual(403, created.status_int, created.text)
+        for text in (time, created.text):
+            self.assertIn("it may last 86400.", text)
+
+    def test_as_long_as_allowed(self) -> None:
+        classes, time = self.answer("time", **self.need, project="simulation", duration="1d")
+        self.assertEqual(["answer", "yes"], classes)
+        self.assertIn("As asked : a lease fits from", time)
+        created = self.create("simulation", datetime.timedelta(days=1))
+        self.assertEqual(201, created.status_int, created.text)
+
+    def test_a_limit(self) -> None:
+        """Limits of the project count that is named, not those of the caller's."""
+        for project, verdict in (("simulation", "yes"), ("shop-staging", "no")):
+            classes, time = self.answer(
+                "time", token=f"root:{self.projects['web']}", roles="admin",
+                count=2, vcpu=30, memory_mb=1024, project=project, duration="1h")
+            self.assertEqual(["answer", verdict], classes, time)
+        self.assertIn("larger than the quota: class:VCPU: 60 reserved, ", time)
+
+    def test_whose_rules(self) -> None:
+        """Those of the project that is named; of the own one, if none is."""
+        self.conf.set_override(
+            "max_lease_duration_exempt_project_ids", [self.projects["simulation"]], "enforcement")
+        token = f"jane:{self.projects['web']}"
+        for project, verdict in (("simulation", "yes"), ("detector", "no"), ("", "no")):
+            page = self.show(
+                token=token, roles="admin", **self.need, project=project, duration="2d")
+            answer = page.find(id="answer-time").parent
+            self.assertEqual(["answer", verdict], answer["class"], project)
+            # What is to be copied asks about the same project, and is told the same.
+            words = shlex.split(read(page.find(id="copy-time-command")))
+            self.assertEqual(
+                self.projects[project or "web"], words[words.index("--project") + 1])
+            ended = commands.run(
+                *words[1:], connection=self.conf.placement_database.connection,
+                OS_ENFORCEMENT__MAX_LEASE_DURATION="86400")
+            if verdict == "no":
+                self.assertIn("it may last 86400.", ended.stderr)
+            else:
+                self.assertEqual(0, ended.returncode, ended.stderr)
+
+    def test_request_to_copy(self) -> None:
+        """It is about a lease at the time that was found."""
+        for start in ("", "2090-01-02 03:04"):
+            page = self.show(**self.need, duration="2d", start=start)
+            words = shlex.split(read(page.find(id="copy-time-request")))
+            body = json.loads(words[words.index("-d") + 1])
+            [path] = [urllib.parse.urlsplit(word).path for word in words if "://" in word]
+            response = self.ask("POST", path, body, version=None)
+            self.assertEqual(403, response.status_int, response.text)
+            self.assertIn("it may last 86400.", response.text)
+
+    def test_who_may_not_ask(self) -> None:
+        """When it fits is said all the same, and that rules are left out."""
+        reader = {"token": f"jane:{self.projects['simulation']}", "roles": "reader"}
+        unsaid = "Whether the rules of the site allow it is not said: "
+        for project in ("detector", "nobody has this name"):
+            classes, time = self.answer(
+                "time", **reader, **self.need, project=project, duration="2d")
+            self.assertEqual(["answer", "yes"], classes)
+            self.assertIn(f"{unsaid}you may not ask about this project, or there is none.", time)
+        _, time = self.answer("time", **reader, **self.need, project="simulation", duration="2d")
+        self.assertIn("refuses it", time)
+        self.assertNotIn(unsaid, time)
+
+    def test_an_external_service(self) -> None:
+        """It is not asked by a page that is read again and again, which says so."""
+        self.conf.set_override("max_lease_duration", -1, "enforcement")
+        self.conf.set_override(
+            "external_service_endpoint", "http://127.0.0.1:9", "enforcement")
+        self.app = app.make_app(self.conf)
+        classes, time = self.answer("time", **self.need, duration="1h")
+        self.assertEqual(["answer", "yes"], classes)
+        self.assertIn("a service of its own that judges leases. It is not asked here", time)
+        self.assertEqual(503, self.create("web", datetime.timedelta(hours=1)).status_int)
 
 
 @databases.on_each_database
