@@ -9,7 +9,8 @@ from tests.browser import cases, clouds
 #: Each answer of the overview, in each colour; fields that nobody can read; other pictures.
 _QUESTIONS = (
     "?count=3&vcpu=4&memory_mb=8192&project=simulation&duration=2d",
-    "?count=40&vcpu=30&memory_mb=65536&project=detector&duration=14d",
+    "?count=4&vcpu=8&memory_mb=65536&required=HW_CPU_X86_AVX2,STORAGE_DISK_SSD&project=detector"
+    "&duration=14d",
     "?count=0&vcpu=4&project=nobody",
     "/hosts?by=trait", "/leases?by=host", "/leases?by=project",
     "/explain?resources=VCPU:4&required=STORAGE_DISK_SSD", "/explain?resources=VCPU:400",
@@ -129,3 +130,23 @@ class TestPages(cases.DemoTestCase):
         self.assertEqual(
             page.locator("#time [data-bar]").nth(1).get_attribute("aria-label"),
             page.inner_text("#time [data-bars-text]"))
+
+    def test_arrows_across_groups(self) -> None:
+        """Each group begins a row, also in a narrow window, where its name stays in sight."""
+        for viewport in (cases.WIDE, cases.NARROW):
+            page = self.make_page(viewport=viewport)
+            page.goto(self.dashboard.url)
+            ids = page.evaluate("""() => Array.from(
+                document.querySelectorAll("#hosts-grid [role=row]"),
+                (row) => Array.from(row.querySelectorAll("a"), (cell) => cell.id))""")
+            self.assertEqual([10, 10, 10], [len(row) for row in ids])
+            page.focus("#hosts-grid a")
+            for key, row, column in (
+                    ("ArrowDown", 1, 0), ("ArrowLeft", 0, 9), ("ArrowRight", 1, 0),
+                    ("End", 1, 9), ("ArrowDown", 2, 9), ("ArrowUp", 1, 9)):
+                page.keyboard.press(key)
+                self.assertEqual(ids[row][column], page.evaluate("document.activeElement.id"))
+            name = page.locator("#hosts-grid [role=rowheader]").nth(1).bounding_box()
+            assert name is not None
+            self.assertLessEqual(0, name["x"])
+            self.assertLessEqual(name["x"] + name["width"], viewport["width"])

@@ -41,7 +41,7 @@ _PAGE = """<!DOCTYPE html>
 <p class="visually-hidden" role="status" id="live"></p></body></html>"""
 
 _GRID = """<div role="grid" id="map" aria-label="Hosts">""" + "".join(
-    '<div role="row">' + "".join(
+    f'<div role="row"><span role="rowheader">group {row}</span>' + "".join(
         f'<span role="gridcell"><a href="#h{row}{column}" id="h{row}{column}">host {row}{column}'
         '</a></span> ' for column in range(columns)) + "</div>"
     for row, columns in ((0, 3), (1, 3), (2, 2))) + "</div>"

@@ -218,6 +218,46 @@ class TestDemo(cases.DemoTestCase):
                 path = link.removeprefix("/dashboard").partition("#")[0]
                 self.assertIn("When?", self.read(path, token=token))
 
+    def test_groups_of_the_map(self) -> None:
+        """A group begins a new row, and each of its rows has its name as header."""
+        grid = self.find_grid("")
+        racks: dict[str, set[str]] = {}
+        for row in grid.find_all(role="row"):
+            header, *cells = row.find_all(recursive=False)
+            self.assertEqual("rowheader", header["role"])
+            self.assertEqual({"gridcell"}, {cell["role"] for cell in cells})
+            racks.setdefault(header.get_text(), set()).update(
+                cell.a["aria-label"].partition("-")[0] for cell in cells)
+        self.assertEqual(
+            [{"rack1"}, {"rack2"}, {"rack3"}], sorted(racks.values(), key=sorted))
+        for name in racks:
+            self.assertRegex(name, r"^[0-9a-f-]{36} \(10 hosts\)$")
+        # No host of this cloud has traits of its own: one group, in rows of 20.
+        rows = self.find_grid("?by=trait").find_all(role="row")
+        self.assertEqual([20, 10], [len(row.find_all(role="gridcell")) for row in rows])
+        headers = [row.find(role="rowheader") for row in rows]
+        self.assertEqual({"without traits of the site (30 hosts)"},
+                         {header.get_text() for header in headers})
+        # It is seen once.
+        self.assertEqual([None, ["visually-hidden"]],
+                         [header.get("class") for header in headers])
+        # The hosts of a list are in the order of their names.
+        self.assertIsNone(self.find_grid("/hosts").find(role="rowheader"))
+
+    def find_grid(self, path: str) -> bs4.Tag:
+        """Return the map of a page."""
+        grid = bs4.BeautifulSoup(self.get_html(path), "html.parser").find(role="grid")
+        assert grid is not None
+        return grid
+
+    def test_many_groups(self) -> None:
+        """The smallest are together, as in the table."""
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.http.dashboard.panels.hosts._MOST_GROUPS", 1))
+        headers = [header.get_text() for header in self.find_grid("").find_all(role="rowheader")]
+        self.assertEqual(2, len(headers))
+        self.assertEqual("2 smaller groups (20 hosts)", headers[1])
+
     def test_many_hosts(self) -> None:
         """Of many hosts the overview has one picture, and lists are in pages."""
         self.useFixture(fixtures.MonkeyPatch(
@@ -225,6 +265,7 @@ class TestDemo(cases.DemoTestCase):
         page = self.page("")
         self.assertIn("host-map", page.ids)
         self.assertNotIn("grid", page.roles)
+        self.assertEqual(3, sum(text.endswith(" (10 hosts)") for text in page.texts))
         names: list[str] = []
         path: str | None = "/hosts"
         while path is not None:

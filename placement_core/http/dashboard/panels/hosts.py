@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from placement_core.http import pages
-from placement_core.http.dashboard import choices
+from placement_core.http.dashboard import choices, filters
 from placement_core.http.dashboard.choices import Choice
 from placement_core.http.dashboard.pictures import host_map
 from placement_core.http.dashboard.pictures.host_map import Cells
@@ -32,6 +32,9 @@ _FULLEST = 9
 _TEXTS = {"overcommitted": "over-committed"}
 #: How the ways to group hosts read.
 _GROUPINGS = {"aggregate": "by aggregates", "trait": "by own traits"}
+#: What stands above the hosts that are in no group.
+_IN_NO_GROUP: dict[HostGrouping, str] = {
+    "aggregate": "in no aggregate", "trait": "without traits of the site"}
 #: How the keys of a group are written in a URL; hosts in no group are ``none``.
 _SEPARATOR, _NONE = ",", "none"
 
@@ -85,17 +88,30 @@ class HostGroupRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class HostCells:
+    """The hosts of a group as cells.
+
+    :ivar name: of the group; None: it has none.
+    :ivar rows: of cells.
+    """
+
+    name: str | None
+    rows: Sequence[Sequence[HostCell]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class HostMap:
     """All hosts.
 
-    :ivar rows: of cells, if there are few enough hosts; else empty, and ``picture`` has them.
+    :ivar cells: of each group, if there are few enough hosts; else empty, and ``picture`` has
+        them.
     """
 
     count: int
     by: HostGrouping
     groupings: Sequence[Choice]
     groups: Sequence[HostGroupRow]
-    rows: Sequence[Sequence[HostCell]]
+    cells: Sequence[HostCells]
     picture: Markup | None
 
 
@@ -119,15 +135,14 @@ def read_map(
     """
     survey = call.services.room.survey(call.ctx, resource_class)
     groups = survey.group(by)
-    order = np.concatenate([group.positions for group in groups]) if groups else np.zeros(
-        0, dtype=np.intp)
-    few = len(order) <= MOST_CELLS
+    count = len(survey.roots)
+    few = count <= MOST_CELLS
     return HostMap(
-        len(order), by, make_groupings(call, path, by),
-        list_groups(survey, groups),
-        make_rows(survey, order.tolist()) if few else [],
+        count, by, make_groupings(call, path, by), list_groups(survey, groups),
+        [HostCells(_make_name(by, keys, len(positions)), make_rows(survey, positions.tolist()))
+         for keys, _, positions in _join_smallest(groups)] if few else [],
         None if few else host_map.draw_host_map(
-            "host-map", "Hosts, and how full each is", _make_cells(survey, order)))
+            "host-map", "Hosts, and how full each is", _make_cells(survey, by, groups)))
 
 
 def find_group(survey: HostSurvey, by: HostGrouping, text: str | None) -> HostGroup | None:
@@ -151,22 +166,46 @@ def _make_cell(state: HostState) -> HostCell:
         [name for name in host_map.STATES if getattr(state, name)])
 
 
-def _make_cells(survey: HostSurvey, order: np.ndarray) -> Cells:
+def _make_cells(
+    survey: HostSurvey, by: HostGrouping, groups: Sequence[HostGroup]
+) -> Cells:
+    joined = _join_smallest(groups)
+    order = np.concatenate([positions for _, _, positions in joined])
     tenths = np.minimum((survey.used_shares[order] * 10).astype(np.int64), _FULLEST)
-    return Cells(tenths.tolist(), {
-        state: np.flatnonzero(getattr(survey, state)[order]).tolist()
-        for state in host_map.STATES})
+    return Cells(
+        tenths.tolist(),
+        {state: np.flatnonzero(getattr(survey, state)[order]).tolist()
+         for state in host_map.STATES},
+        [(_make_name(by, keys, len(positions)), len(positions))
+         for keys, _, positions in joined])
+
+
+def _make_name(by: HostGrouping, keys: Sequence[str], count: int) -> str:
+    """Return what stands above the hosts of a group."""
+    hosts = "1 host" if count == 1 else f"{filters.format_number(count)} hosts"
+    return f"{', '.join(keys) or _IN_NO_GROUP[by]} ({hosts})"
+
+
+def _join_smallest(
+    groups: Sequence[HostGroup]
+) -> list[tuple[Sequence[str], str | None, np.ndarray]]:
+    """Return the keys, the text in URLs and the hosts of the largest groups.
+
+    The others together are the last one, which no URL has.
+    """
+    joined: list[tuple[Sequence[str], str | None, np.ndarray]] = [
+        (group.keys, _SEPARATOR.join(group.keys) or _NONE, group.positions)
+        for group in groups[:_MOST_GROUPS]]
+    others = [group.positions for group in groups[_MOST_GROUPS:]]
+    if others:
+        joined.append(((f"{len(others)} smaller groups",), None, np.concatenate(others)))
+    return joined
 
 
 def list_groups(survey: HostSurvey, groups: Sequence[HostGroup]) -> list[HostGroupRow]:
     """Return the largest groups in numbers, and the others together."""
-    rows = [_count_group(survey, group.positions, group.keys, _SEPARATOR.join(group.keys) or _NONE)
-            for group in groups[:_MOST_GROUPS]]
-    others = [group.positions for group in groups[_MOST_GROUPS:]]
-    if others:
-        rows.append(_count_group(
-            survey, np.concatenate(others), (f"{len(others)} smaller groups",), None))
-    return rows
+    return [_count_group(survey, positions, keys, group)
+            for keys, group, positions in _join_smallest(groups)]
 
 
 def _count_group(

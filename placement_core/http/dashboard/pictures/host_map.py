@@ -17,6 +17,9 @@ from placement_core.http.dashboard.pictures import elements, patterns
 #: Cells in a line; the distance of their edges, and their size.
 COLUMNS = 80
 _PITCH, _CELL = 12, 11
+#: The height of the name of a group, with the gap above it; and how long a name may be, so that
+#: it is not wider than a line of cells.
+_HEADING, _LONGEST_NAME = 20, 120
 #: States that are drawn as a pattern on the cell.
 STATES = ("leased", "overcommitted", "disabled")
 #: The most tenths: nine, or all of it.
@@ -24,6 +27,7 @@ _FULLEST = 9
 _LEVEL = Markup('<path class="level-{level}" d="{path}"/>')
 _STATE = Markup('<path class="pattern {state}" d="{path}" fill="{fill}"/>')
 _LINE = Markup('<text class="tenths" x="{x}" y="{y}">{digits}</text>')
+_NAME = Markup('<text class="group-name" x="0" y="{y}">{name}</text>')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,28 +36,47 @@ class Cells:
 
     :ivar tenths: of each host: how many tenths of it are in use, from 0 to 9; 9: nine or more.
     :ivar states: {one of ``STATES``: the positions of the cells that have it}.
+    :ivar groups: (name, number of cells) of each group, in the same order: a group begins a line
+        of its own, below its name. Empty: they are not in groups.
     """
 
     tenths: Sequence[int]
     states: Mapping[str, Sequence[int]]
+    groups: Sequence[tuple[str, int]] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where cells are, which depends only on how many there are in each group.
+
+    :ivar outlines: of each cell, a path.
+    :ivar lines: (y, position of the first cell, position after the last one) of each line.
+    :ivar headings: the y of the first line of each group.
+    """
+
+    outlines: Sequence[str]
+    lines: Sequence[tuple[int, int, int]]
+    headings: Sequence[int]
+    height: int
 
 
 def draw_host_map(picture_id: str, title: str, cells: Cells) -> Markup:
     """Return a map."""
     count = len(cells.tenths)
     numbers = ", ".join(
-        [f"{count} hosts", *(f"{len(cells.states.get(state, ()))} {state}" for state in STATES),
+        [f"{count} hosts", *([f"{len(cells.groups)} groups"] if cells.groups else []),
+         *(f"{len(cells.states.get(state, ()))} {state}" for state in STATES),
          f"{sum(tenth == _FULLEST for tenth in cells.tenths)} nine tenths used or more"])
-    lines = -(-count // COLUMNS)
+    layout = _lay_out(
+        tuple(size for _, size in cells.groups) or (count,), _HEADING if cells.groups else 0)
     return elements.draw_frame(
-        picture_id, "host-map", title, numbers, _draw(cells),
-        width=min(count, COLUMNS) * _PITCH, height=lines * _PITCH)
+        picture_id, "host-map", title, numbers, _draw(cells, layout),
+        width=min(count, COLUMNS) * _PITCH, height=layout.height)
 
 
-def _draw(cells: Cells) -> Iterator[Markup]:
-    outlines = _make_outlines(len(cells.tenths))
+def _draw(cells: Cells, layout: _Layout) -> Iterator[Markup]:
     by_level: dict[int, list[str]] = {}
-    for tenth, outline in zip(cells.tenths, outlines, strict=True):
+    for tenth, outline in zip(cells.tenths, layout.outlines, strict=True):
         by_level.setdefault(tenth, []).append(outline)
     for level, of_level in sorted(by_level.items()):
         yield _LEVEL.format(level=level, path=_join(of_level))
@@ -61,11 +84,16 @@ def _draw(cells: Cells) -> Iterator[Markup]:
         positions = cells.states.get(state, ())
         if len(positions):
             yield _STATE.format(state=state, fill=patterns.FILLS[state], path=_join(
-                [outlines[position] for position in positions]))
+                [layout.outlines[position] for position in positions]))
     digits = "".join(map(str, cells.tenths))
-    for line, start in enumerate(range(0, len(digits), COLUMNS)):
-        in_line = digits[start:start + COLUMNS]
-        yield _LINE.format(x=_list_places(len(in_line)), y=line * _PITCH + 9, digits=in_line)
+    for y, start, end in layout.lines:
+        yield _LINE.format(x=_list_places(end - start), y=y + 9, digits=digits[start:end])
+    for (name, _), y in zip(cells.groups, layout.headings, strict=False):
+        yield _NAME.format(y=y - 4, name=elements.clean(_shorten(name)))
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME - 1]}…"
 
 
 def _join(outlines: Sequence[str]) -> Markup:
@@ -74,11 +102,25 @@ def _join(outlines: Sequence[str]) -> Markup:
 
 
 @functools.lru_cache(8)
-def _make_outlines(count: int) -> list[str]:
-    """Return the outline of each cell."""
-    return [
-        f"M{position % COLUMNS * _PITCH} {position // COLUMNS * _PITCH}"
-        f"h{_CELL}v{_CELL}h-{_CELL}z" for position in range(count)]
+def _lay_out(sizes: tuple[int, ...], heading: int) -> _Layout:
+    """Return where the cells of groups of some sizes are.
+
+    :param heading: how much is left free above each group.
+    """
+    lines: list[tuple[int, int, int]] = []
+    headings = []
+    y = start = 0
+    for size in sizes:
+        y += heading
+        headings.append(y)
+        for first in range(start, start + size, COLUMNS):
+            lines.append((y, first, min(first + COLUMNS, start + size)))
+            y += _PITCH
+        start += size
+    outlines = [
+        f"M{column * _PITCH} {top}h{_CELL}v{_CELL}h-{_CELL}z"
+        for top, first, end in lines for column in range(end - first)]
+    return _Layout(outlines, lines, headings, y)
 
 
 @functools.lru_cache(COLUMNS)

@@ -217,6 +217,21 @@ class TestHostMap(PictureTestCase):
             len(line.text or "") for line in root.iter(f"{_SVG}text")])
         self.assertEqual("0 0 960 36", root.attrib["viewBox"])
 
+    def test_groups(self) -> None:
+        """Each begins a line of its own, below a gap with its name."""
+        root = self.parse(host_map.draw_host_map("m", "t", Cells(
+            [1] * 83, {"leased": [81]}, [("rack <1> (81 hosts)", 81), ("W" * 255, 2)])))
+        lines = [(line.text or "", line.attrib["y"]) for line in root.iter(f"{_SVG}text")
+                 if line.attrib["class"] == "tenths"]
+        self.assertEqual([("1" * 80, "29"), ("1", "41"), ("11", "73")], lines)
+        names = [(name.text or "", name.attrib["y"]) for name in _find(root, "group-name")]
+        self.assertEqual(
+            [("rack <1> (81 hosts)", "16"), (f"{'W' * 119}…", "60")], names)
+        [leased] = [path.attrib["d"] for path in _find(root, "leased")]
+        self.assertEqual("M0 64h11v11h-11z", leased)
+        self.assertEqual("0 0 960 76", root.attrib["viewBox"])
+        self.assertIn("83 hosts, 2 groups, 1 leased", self.describe(root)[1])
+
     def test_nothing(self) -> None:
         root = self.parse(host_map.draw_host_map("m", "t", Cells([], {})))
         self.assertEqual("0 0 0 0", root.attrib["viewBox"])
