@@ -10,16 +10,19 @@ import datetime
 import enum
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from placement_core import amounts, errors
 from placement_core.context import Context
-from placement_core.placement.candidates import explain as candidates
+from placement_core.placement.candidates import explain as candidates, search
 from placement_core.placement.candidates.explain import TreesExplanation
 from placement_core.placement.candidates.requests import (
     CandidatesRequest,
     RequestGroup,
     TraitFilter,
 )
-from placement_core.placement.room import fits
+from placement_core.placement.index.snapshot import CapacitySnapshot
+from placement_core.placement.room import copies, fits
 from placement_core.placement.room.fits import Fits
 from placement_core.plugin_api.counting import CONSUMERS, INSTANCES
 from placement_core.plugin_api.reservations import DoesNotFit
@@ -36,6 +39,9 @@ from placement_core.services import Services
 _HOSTS = 10
 #: How many traits are left out, one at a time, to find what would help.
 _MOST_TRAITS = 10
+#: Of how many classes smaller amounts are tried, and how many of each: as many as find one of a
+#: million exactly.
+_MOST_CLASSES, _MOST_AMOUNTS = 5, 21
 _ANY = TraitFilter()
 _SLOTS = "virtual:instance"
 #: The fields of a reservation of slots, and whether it must have them.
@@ -90,17 +96,28 @@ class Remedy:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SmallerAmount:
+    """What would help: with ``amount`` of a class in each, all items fit."""
+
+    resource_class: str
+    amount: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class RoomAnswer:
     """Whether there is room now.
 
     :ivar funnel: how many hosts are left by each part of the need.
     :ivar remedies: what would help if there is no room, the most helpful first.
+    :ivar smaller_amounts: what would help, too: of each class the largest amount, if a smaller
+        one of it alone is enough.
     """
 
     verdict: Verdict
     fits: Fits
     funnel: TreesExplanation
     remedies: Sequence[Remedy]
+    smaller_amounts: Sequence[SmallerAmount]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -179,7 +196,9 @@ def find_room(parts: Services, ctx: Context, need: Need) -> RoomAnswer:
         verdict, fitting,
         candidates.explain_trees(snapshot, request, exclude_reserved=excluding),
         sorted((remedy for remedy in remedies if remedy.fits > fitting.fits),
-               key=lambda remedy: (-remedy.fits, remedy.leaving_out)))
+               key=lambda remedy: (-remedy.fits, remedy.leaving_out)),
+        # What is too hard to count once is not counted again and again.
+        _find_smaller_amounts(snapshot, need, excluding) if verdict is Verdict.NO else [])
 
 
 def check_permission(
@@ -250,6 +269,59 @@ def _find_refusal(
         # Somebody else has just got it.
         raise errors.Unavailable("The leases of others changed while this was read.") from None
     return None
+
+
+def _find_smaller_amounts(
+    snapshot: CapacitySnapshot, need: Need, excluding: bool
+) -> list[SmallerAmount]:
+    """Return with how much less of one class, and of the others as asked, all items fit."""
+    smaller_amounts = []
+    for name in list(need.resources)[:_MOST_CLASSES]:
+        amount = _find_largest_amount(snapshot, need, name, excluding)
+        if amount is not None:
+            smaller_amounts.append(SmallerAmount(name, amount))
+    return smaller_amounts
+
+
+def _find_largest_amount(
+    snapshot: CapacitySnapshot, need: Need, name: str, excluding: bool
+) -> int | None:
+    """Return the largest amount of a class, less than asked, with which all items fit.
+
+    It is looked for by halves, in the smallest step that a host has; after ``_MOST_AMOUNTS`` tries
+    it is the largest that was found to fit.
+
+    :returns: None: not even the smallest amount fits.
+    """
+    column = snapshot.column(snapshot.names.class_ids[name])
+    if not len(column.rows):
+        return None
+    step = int(column.step_size.min())
+    largest_piece = max(0, int(np.minimum(column.free, column.max_unit).max()))
+    # In steps: ``low`` fits, ``high`` does not, or is not smaller than what is asked.
+    low = max(1, -(-int(column.min_unit.min()) // step))
+    high = min(need.resources[name] - 1, largest_piece) // step + 1
+    if low >= high or not _fits_with(snapshot, need, name, low * step, excluding):
+        return None
+    for _ in range(_MOST_AMOUNTS - 1):
+        if high - low <= 1:
+            break
+        middle = (low + high) // 2
+        if _fits_with(snapshot, need, name, middle * step, excluding):
+            low = middle
+        else:
+            high = middle
+    return low * step
+
+
+def _fits_with(
+    snapshot: CapacitySnapshot, need: Need, name: str, amount: int, excluding: bool
+) -> bool:
+    """Say whether all items fit if each has another amount of one class."""
+    request = dataclasses.replace(
+        need, resources={**need.resources, name: amount}).as_request()
+    choices = search.choose(snapshot, request, exclude_reserved=excluding)
+    return copies.count(snapshot, request, choices).total >= need.count
 
 
 def _leave_out_traits(traits: TraitFilter) -> Iterator[tuple[str, TraitFilter]]:

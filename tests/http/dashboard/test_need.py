@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import shlex
 import urllib.parse
 from typing import Any, ClassVar
@@ -98,6 +99,30 @@ class TestAnswers(AnswersTestCase):
         _, room = self.answer("room", vcpu=4000)
         self.assertIn("0 of them have room for VCPU:4000", room)
         self.assertIn("no host has 4000 free VCPU", room)
+
+    def test_smaller_amounts(self) -> None:
+        """The largest amount of a class with which all fit, as the capacity API counts them."""
+        for need, name in (
+                ({"vcpu": 4000, "memory_mb": 1024}, "VCPU"),
+                ({"vcpu": 2, "memory_mb": 130000, "count": 3}, "MEMORY_MB"),
+                ({"vcpu": 1, "memory_mb": 1024, "disk_gb": 1990, "count": 20}, "DISK_GB")):
+            _, room = self.answer("room", **need)
+            asked, count = need[name.lower()], need.get("count", 1)
+            found = re.search(rf"with ([\d,]+) {name} instead of {asked:,}, ", room)
+            self.assertIsNotNone(found, room)
+            amount = int(found[1].replace(",", ""))
+            self.assertLess(amount, asked)
+            fits = [self.ask("GET", "/capacity/v1/room/fits?resources=" + ",".join(
+                f"{key.upper()}:{smaller if key.upper() == name else need[key]}"
+                for key in need if key != "count"), version=None).json["fits"]
+                for smaller in (amount, amount + 1)]
+            self.assertTrue(fits[0] >= count > fits[1], (need, amount, fits))
+            # Less of another class would not help.
+            self.assertEqual(1, room.count(" instead of "), room)
+
+    def test_no_smaller_amount_helps(self) -> None:
+        for need in ({"vcpu": 4000, "memory_mb": 10**9}, {"vcpu": 1, "count": 10**6}):
+            self.assertNotIn(" instead of ", self.answer("room", **need)[1])
 
     def test_later(self) -> None:
         """What others have leased is free again when their leases end."""
