@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import re
 import urllib.parse
 from collections.abc import Callable, Mapping
+from unittest import mock
 
 import fixtures
 from oslo_config import cfg
@@ -13,6 +16,7 @@ from playwright import sync_api
 from placement_core import app, services
 from placement_core.cells import engines
 from placement_core.cli import demo_cloud
+from placement_core.http.capacity_api import policies
 from placement_core.http.dashboard import paths, routes
 from placement_core.workers.reporter import WorkerReporter
 from tests import databases
@@ -69,6 +73,32 @@ class Dashboard(fixtures.Fixture):
         self._fill(self.parts)
         self.origin = self.useFixture(served.Served(app.make_app(conf))).url
         self.url = f"{self.origin}{paths.PREFIX}"
+
+
+class Refusals(fixtures.Fixture):
+    """Services that show nothing of a cloud: what people see instead.
+
+    :ivar urls: {what it is: URL}: the form to log in, and the pages of errors by their status.
+    """
+
+    def _setUp(self) -> None:
+        # To show the form, no Keystone has to be there.
+        with mock.patch.dict("os.environ", {
+                "OS_KEYSTONE_AUTHTOKEN__AUTH_TYPE": "password",
+                "OS_KEYSTONE_AUTHTOKEN__AUTH_URL": "http://127.0.0.1:9",
+                "OS_KEYSTONE_AUTHTOKEN__WWW_AUTHENTICATE_URI": "http://127.0.0.1:9"}):
+            closed = self.useFixture(
+                Dashboard(_fill_with_nothing, {("api", "auth_strategy"): "keystone"}))
+        policy = pathlib.Path(self.useFixture(fixtures.TempDir()).path, "policy.yaml")
+        policy.write_text(json.dumps({policies.ROOM_HOSTS: "!"}))  # which is YAML
+        refusing = self.useFixture(
+            Dashboard(_fill_with_nothing, {("oslo_policy", "policy_file"): str(policy)}))
+        self.urls = {"/login": f"{closed.url}/login", "403": f"{refusing.url}/hosts",
+                     "404": f"{refusing.url}/nothing"}
+
+
+def _fill_with_nothing(parts: services.Services) -> None:
+    """Leave the database empty."""
 
 
 def find_route(url: str) -> str | None:

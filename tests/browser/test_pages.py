@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from tests.browser import cases, clouds
 
@@ -43,15 +44,36 @@ _SHOW_FOCUS = """() => {
 
 class TestPages(cases.DemoTestCase):
     questions = _QUESTIONS
+    refusals: ClassVar[clouds.Refusals]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        """Have those pages, too, that no link leads to: the login, and errors."""
+        super().setUpClass()
+        cls.refusals = clouds.Refusals()
+        cls.refusals.setUp()
+        cls.addClassCleanup(cls.refusals.cleanUp)
+        cls.urls_of_all = {**cls.urls_of_all, **cls.refusals.urls}
 
     def setUp(self) -> None:
         super().setUp()
-        # What the browser says of a form with wrong fields.
-        self.addCleanup(self.forgive_reports, "400 (Bad Request)")
+        # What the browser says of a form with wrong fields, and of errors.
+        for status in ("400 (Bad Request)", "403 (Forbidden)", "404 (Not Found)"):
+            self.addCleanup(self.forgive_reports, status)
 
     def test_every_page_can_be_reached(self) -> None:
         """By links, from the overview."""
         self.assertEqual(clouds.list_routes(), set(self.urls))
+
+    def test_refusals(self) -> None:
+        """The pages that no link leads to are what they are taken for."""
+        page = self.make_page()
+        statuses = {}
+        for name, url in self.refusals.urls.items():
+            response = page.goto(url)
+            assert response is not None
+            statuses[name] = response.status
+        self.assertEqual({"/login": 200, "403": 403, "404": 404}, statuses)
 
     def test_accessible(self) -> None:
         """Axe finds nothing, by day and by night."""
