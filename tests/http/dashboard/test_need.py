@@ -243,7 +243,7 @@ class TestLeaseRules(AnswersTestCase):
             "reservations": [{
                 "resource_type": "virtual:instance", "amount": 2, "vcpus": 4, "memory_mb": 8192,
                 "disk_gb": 1, "affinity": None}],
-        }, version=None, token=f"root:{self.projects[project]}")
+        }, version=None, token=f"root:{self.projects[project]}", headers={"x-roles": "admin"})
 
     def test_too_long(self) -> None:
         """The page says what the creation says, and no time."""
