@@ -11,8 +11,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from urllib.parse import parse_qs
 
+from placement_core.shadow import candidates
 from placement_core.shadow.messages import Answer, Request, find_header
 
 
@@ -88,6 +88,8 @@ def sort_lists(document: Any) -> Any:
     if isinstance(document, dict):
         return {key: sort_lists(value) for key, value in document.items()}
     if isinstance(document, list | tuple):
+        if all(isinstance(item, str) for item in document):
+            return sorted(document)  # Traits: by far the most there is to put in order.
         return sorted(map(sort_lists, document), key=_spell)
     return document
 
@@ -107,6 +109,9 @@ def _is_document(_status: int, document: Any) -> bool:
 def _has_limits(_status: int, document: Any) -> bool:
     return isinstance(document, dict) and not _LIMITS.isdisjoint(document)
 
+
+#: As the header of an answer has its microversion.
+_VERSION = re.compile("placement ([0-9]{1,3})[.]([0-9]{1,3})")
 
 #: The members of documents that have limits.
 _LIMITS = {"limit", "limits", "registered_limit", "registered_limits"}
@@ -170,8 +175,10 @@ def compare(request: Request, first: Answer, second: Answer) -> Comparison:
         if first.status >= 400:
             return Comparison(None, (*noise, "text of an error"))
         return Comparison(f"{subject}: body", noise)
-    if is_limited(request) and first.status == 200:
-        cause = find_illegal(theirs, ours)
+    if theirs == ours:
+        return Comparison(None, noise)
+    if first.status == 200 and is_limited(request, theirs):
+        cause = find_illegal(request, _read_version(second), theirs, ours)
         return Comparison(f"{subject}: {cause}" if cause else None, (*noise, "choice of a limit"))
     for rule in BODY_NOISE:
         if theirs == ours:
@@ -190,54 +197,51 @@ def find_subject(path: str) -> str:
         subject for pattern, subject in SUBJECTS if re.fullmatch(pattern, path.rstrip("/")))
 
 
-def is_limited(request: Request) -> bool:
-    """Tell whether candidates are asked for that a limit may choose from."""
-    return (find_subject(request.path) == "candidates"
-            and "limit" in parse_qs(request.query, keep_blank_values=True))
+def is_limited(request: Request, document: Any) -> bool:
+    """Tell whether a limit may have left candidates out of a document.
 
-
-def find_illegal(theirs: Any, ours: Any) -> str | None:
-    """Return what is wrong with candidates that a limit chose; None: nothing.
-
-    As many as the others', none twice, each within what its providers have left; and of a
-    provider that both name, the same is said.
+    So it is if there are as many as the limit; fewer are all there are.
     """
-    their_requests, our_requests = _list_requests(theirs), _list_requests(ours)
-    if len(their_requests) != len(our_requests):
+    if find_subject(request.path) != "candidates":
+        return False
+    limit = candidates.find_limit(request.query)
+    return limit is not None and candidates.count(document) >= limit
+
+
+def find_illegal(
+    request: Request, version: tuple[int, int], theirs: Any, ours: Any
+) -> str | None:
+    """Return what is wrong with our candidates where a limit chose; None: nothing.
+
+    On both sides there are to be as many as the limit says; of ours none twice, each what the
+    query asks for and within what its providers have left; and of a provider that both name,
+    both say the same.
+
+    :param version: the microversion of the answers.
+    """
+    their_answer, our_answer = candidates.read(theirs), candidates.read(ours)
+    if their_answer is None or our_answer is None:
+        return "body"
+    limit = candidates.find_limit(request.query)
+    if any(len(answer.candidates) != limit for answer in (their_answer, our_answer)):
         return "number of candidates"
-    if len(set(map(_spell, our_requests))) != len(our_requests):
-        return "a candidate twice"
-    summaries = ours.get("provider_summaries") or {}
-    if not all(_fits(request, summaries) for request in our_requests):
-        return "a candidate that does not fit"
-    common = theirs.get("provider_summaries") or {}
-    if any(sort_lists(summaries[uuid]) != sort_lists(common[uuid])
-           for uuid in summaries if uuid in common):
-        return "summary of a provider"
+    query = candidates.parse_query(request.query, version)
+    return (candidates.find_illegal(query, our_answer)
+            or _compare_summaries(theirs["provider_summaries"], ours["provider_summaries"]))
+
+
+def _compare_summaries(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the summaries of providers that both sides name."""
+    for uuid in ours.keys() & theirs.keys():
+        if ours[uuid] != theirs[uuid] and sort_lists(ours[uuid]) != sort_lists(theirs[uuid]):
+            return "summary of a provider"
     return None
 
 
-def _list_requests(document: Any) -> list[Mapping[str, Any]]:
-    """Return the allocations of each candidate: {provider: {class: amount}}."""
-    requests: list[Mapping[str, Any]] = []
-    for candidate in document.get("allocation_requests") or ():
-        allocations = candidate["allocations"]
-        if isinstance(allocations, list):
-            allocations = {item["resource_provider"]["uuid"]: item for item in allocations}
-        requests.append({
-            "allocations": {uuid: item["resources"] for uuid, item in allocations.items()},
-            "mappings": sort_lists(candidate.get("mappings"))})
-    return requests
-
-
-def _fits(request: Mapping[str, Any], summaries: Mapping[str, Any]) -> bool:
-    for uuid, amounts in request["allocations"].items():
-        resources = summaries.get(uuid, {}).get("resources", {})
-        for name, amount in amounts.items():
-            room = resources.get(name)
-            if room is None or room["used"] + amount > room["capacity"]:
-                return False
-    return True
+def _read_version(answer: Answer) -> tuple[int, int]:
+    """Return the microversion of an answer; the first if it does not say."""
+    match = _VERSION.search(answer.get("openstack-api-version") or "")
+    return (int(match[1]), int(match[2])) if match else (1, 0)
 
 
 def _compare_headers(first: Answer, second: Answer) -> tuple[str | None, tuple[str, ...]]:
