@@ -21,7 +21,7 @@ class GangRequest:
     :ivar spread_by: they are divided as evenly as possible among the domains of this level.
     :ivar max_per_host: the largest number of members on one host; None: no bound.
     :ivar order_by: members next to each other in the answer lie in one domain of this level, as
-        far as possible.
+        far as possible. It has no effect on where they go.
     """
 
     shape: CandidatesRequest

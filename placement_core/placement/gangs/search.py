@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from placement_core.placement.gangs.planner import Numbers, Sites
 from placement_core.placement.gangs.requests import GangRequest
 from placement_core.placement.index.array_types import Rows
 from placement_core.placement.index.snapshot import CapacitySnapshot
+
+#: What names are sorted by.
+_NameKey: TypeAlias = tuple[list[tuple[int, str]], str]
 
 _HOST = Level("host", "host")
 _DIGITS = re.compile(r"(\d+)")
@@ -47,7 +51,8 @@ def find_members(
 
     :param ordering: the order in which hosts are preferred; those of one rank come at random.
     :param exclude_reserved: as ``search.find``.
-    :returns: in the order of topology: by the names of domains, then of hosts.
+    :returns: in the order of topology: by the names of domains of hosts, then of hosts, then of
+        the parts of their trees that levels name.
     :raises errors.NoRoomForGang: fewer than needed fit.
     :raises candidates.errors.UnknownRequestedClass, candidates.errors.UnknownRequestedTraits,
         errors.UnknownLevelTrait: a name does not exist.
@@ -122,28 +127,61 @@ def _choose_sites(topology: _Topology, request: GangRequest) -> dict[int, int] |
 def _list_members(
     topology: _Topology, request: GangRequest, plan: Plan, taken: dict[int, int]
 ) -> list[Member]:
-    named = [level for level in (request.within, request.order_by, request.divided_by)
-             if level is not None]
+    ordering_levels = _list_ordering_levels(request)
 
-    def sort_key(site: int) -> tuple[list[list[tuple[int, str]]], str]:
-        names = [topology.name(level, site) for level in (*named, _HOST)]
+    def make_site_key(site: int) -> tuple[list[_NameKey], str]:
+        names = [topology.name(level, site) for level in ordering_levels]
         provider = topology.snapshot.entry(int(topology.fitting.rows[site])).provider
-        return [_split_digits(name) for name in (*names, provider.name)], provider.uuid
+        return [_make_name_key(name) for name in (*names, provider.name)], provider.uuid
 
     members = []
-    for site in sorted(taken, key=sort_key):
+    for site in sorted(taken, key=make_site_key):
         host = topology.name(_HOST, site)
         domains = {level.text: topology.name(level, site) for level in request.levels}
+        combinations = topology.fitting.list_combinations(site, taken[site])
+        if request.order_by is not None and request.order_by.kind == "tree":
+            combinations = _sort_by_parts(
+                topology, plan, site, combinations, request.order_by.depth)
         members += [
             Member(_make_allocations(plan, combination), host, domains)
-            for combination in topology.fitting.list_combinations(site, taken[site])]
+            for combination in combinations]
     return members
 
 
-def _split_digits(name: str) -> list[tuple[int, str]]:
-    """Return a key by which rack-2 comes before rack-10."""
+def _list_ordering_levels(request: GangRequest) -> list[Level]:
+    """Return the levels by which sites are sorted, those of larger domains first."""
+    named = [level for level in (request.within, request.order_by, request.divided_by)
+             if level is not None]
+    # Levels of trees divide hosts, the others are of whole hosts.
+    return [*(level for level in named if level.kind != "tree"), _HOST,
+            *sorted((level for level in named if level.kind == "tree"),
+                    key=lambda level: level.depth)]
+
+
+def _sort_by_parts(
+    topology: _Topology, plan: Plan, site: int, combinations: Sequence[Combination], depth: int
+) -> list[Combination]:
+    """Sort the members of a site by the parts of their host that they use.
+
+    A part is a provider at a depth, with all below it. Only the required levels make sites, so
+    that hosts without such parts take members, too; these use none, and come first. What members
+    use elsewhere, such as the host's own disk or a shared one, does not count.
+    """
+    snapshot, host = topology.snapshot, int(topology.fitting.roots[site])
+
+    def make_key(combination: Combination) -> list[_NameKey]:
+        lines = [snapshot.layout.ancestors(row)
+                 for part, row in zip(plan.parts, combination, strict=True) if part.resources]
+        parts = {line[-1 - depth] for line in lines if line[-1] == host and depth < len(line)}
+        return sorted(_make_name_key(snapshot.entry(row).provider.name) for row in parts)
+
+    return sorted(combinations, key=make_key)
+
+
+def _make_name_key(name: str) -> _NameKey:
+    """Return a key by which rack-2 comes before rack-10; other names have other keys."""
     return [(int(part), "") if part.isdecimal() else (-1, part)
-            for part in _DIGITS.split(name) if part]
+            for part in _DIGITS.split(name) if part], name
 
 
 def _make_allocations(plan: Plan, combination: Combination) -> dict[str, dict[str, int]]:

@@ -28,8 +28,9 @@ class GangsTestCase(LimitsTestCase):
         self.limit(self.top, 40, region_id=None, resource_name="class:VCPU")
         self.ctx = self.services.context()
         self.hosts: dict[str, str] = {}
+        self.aggregates: dict[str, str] = {}
         for rack, count in (("rack-1", 3), ("rack-2", 2), ("rack-10", 1)):
-            aggregate = factories.new_uuid()
+            aggregate = self.aggregates[rack] = factories.new_uuid()
             factories.provider(self.ctx, rack, aggregates=[aggregate])
             for number in range(count):
                 name = f"{rack}-host-{number}"
@@ -179,6 +180,34 @@ class TestRequests(GangsTestCase):
             each["resources"] for member in grouped.json["claim"]["members"]
             for each in member["allocations"].values()])
 
+    def test_aggregates_of_hosts(self) -> None:
+        rack_1, rack_2, rack_10 = self.aggregates.values()
+        cases: list[tuple[dict[str, Any], set[str]]] = [
+            ({"member_of": [rack_2]}, {"rack-2"}),
+            ({"member_of": [f"in:{rack_1},{rack_10}"]}, {"rack-1", "rack-10"}),
+            ({"member_of": [f"!{rack_1}"]}, {"rack-2", "rack-10"}),
+            ({"member_of": [f"in:{rack_1},{rack_10}", f"!{rack_1}"]}, {"rack-10"}),
+            ({"groups": {"_A": {"resources": {"VCPU": 1}, "member_of": [rack_2]}}}, {"rack-2"})]
+        for fields, racks in cases:
+            claim = self.find(9, vcpus=3, min_members=1, claim={"dry_run": True}, status=200,
+                              **fields)
+            self.assertEqual(
+                {name for name in self.hosts if name.rpartition("-host-")[0] in racks},
+                set(list_hosts(claim)), fields)
+
+    def test_traits_mark_levels(self) -> None:
+        level = "aggregate:trait=CUSTOM_ROW"
+        for row, rack in (("row-a", "rack-1"), ("row-b", "rack-2")):
+            factories.provider(
+                self.ctx, row, traits=["CUSTOM_ROW"], aggregates=[self.aggregates[rack]])
+        spread = self.find(4, spread_by=level)
+        self.assertEqual(
+            [("row-a", "rack-1"), ("row-a", "rack-1"), ("row-b", "rack-2"), ("row-b", "rack-2")],
+            [(each["domains"][level], each["host"].rpartition("-host-")[0])
+             for each in spread["members"]])
+        error = self.find(11, within=level, status=409)
+        self.assertEqual({"level": level, "name": "row-a", "holds": 10}, error["largest"][0])
+
     def test_what_makes_no_sense(self) -> None:
         for fields, words in (
                 ({"within": "rack"}, "expected host, aggregate:trait=TRAIT"),
@@ -202,3 +231,104 @@ class TestRequests(GangsTestCase):
         self.assertIn("2 members do not fit: ", error["detail"])
         self.assertIn("VCPU", error["detail"])
         self.assertEqual(0, error["holds"])
+
+
+class TestPartsOfHosts(GangsTestCase):
+    """Two hosts, each with a disk and two NUMA nodes with 4 PCPU and, below, a GPU.
+
+    The names of nodes begin with their sides, and the first by name was made last.
+    """
+
+    def fill(self) -> None:
+        super().fill()
+        self.names: dict[str, str] = {}
+        traits = {"numa-9": ["CUSTOM_WATERED"], "right-of-numa-9": ["CUSTOM_FAST", "CUSTOM_HOT"],
+                  "right-of-numa-10": ["CUSTOM_FAST"]}
+        for host in ("numa-10", "numa-9"):
+            root = self.add(host, {"DISK_GB": 100}, traits=traits.get(host, []))
+            for side in ("right", "left"):
+                name = f"{side}-of-{host}"
+                node = self.add(name, {"PCPU": 4}, parent=root, traits=traits.get(name, []))
+                self.add(f"gpu-{name}", {"CUSTOM_GPU": 1}, parent=node)
+
+    def add(self, name: str, inventory: dict[str, int], **fields: Any) -> str:
+        provider = factories.provider(self.ctx, name, inventory=inventory, **fields)
+        self.names[provider.uuid] = name
+        return provider.uuid
+
+    def try_out(
+        self, members: int, resources: dict[str, int], *, status: int = 200, **fields: Any
+    ) -> Any:
+        """Return the names of what each member would use, or the error."""
+        answer = self.find(members, resources=resources, status=status,
+                           claim={"dry_run": True}, **fields)
+        return answer if status >= 400 else [
+            {self.names[uuid] for uuid in member["allocations"]} for member in answer["members"]]
+
+    def test_order_by_parts(self) -> None:
+        """Ranks follow the nodes, also where members use the host's disk."""
+        places = [(f"{side}-of-{host}", host) for host in ("numa-9", "numa-10")
+                  for side in ("left", "right") for _ in range(4)]
+        nodes = [{node} for node, _ in places]
+        self.assertEqual(nodes, self.try_out(16, {"PCPU": 1}, order_by="tree:1"))
+        self.assertEqual(
+            [{*place} for place in places],
+            self.try_out(16, {"PCPU": 1, "DISK_GB": 1}, order_by="tree:1"))
+        self.assertEqual(
+            nodes, self.try_out(16, {"PCPU": 1}, order_by="tree:1", spread_by="tree:1"))
+
+    def test_hosts_without_parts(self) -> None:
+        """Members go there, too, and come where the name of the host does."""
+        self.add("numa-9-flat", {"PCPU": 2})
+        claim = self.find(18, resources={"PCPU": 1}, order_by="tree:1")
+        self.assertEqual(["numa-9"] * 8 + ["numa-9-flat"] * 2 + ["numa-10"] * 8, list_hosts(claim))
+        self.assertEqual([{}] * 18, [member["domains"] for member in claim["members"]])
+
+    def test_levels_of_trees(self) -> None:
+        spread = self.try_out(4, {"PCPU": 1}, spread_by="tree:1")
+        self.assertEqual(
+            [{f"{side}-of-{host}"} for host in ("numa-9", "numa-10")
+             for side in ("left", "right")], spread)
+        self.assertIn(
+            "the largest tree:1 (", self.try_out(5, {"PCPU": 1}, within="tree:1", status=409)[
+                "detail"])
+        self.assertIn(
+            "no tree:3 has room for one",
+            self.try_out(1, {"PCPU": 1}, within="tree:3", status=409)["detail"])
+        packed = self.find(4, resources={"PCPU": 1}, pack_by="tree:1")["members"]
+        node = packed[0]["domains"]["tree:1"]
+        for member in packed:
+            self.assertEqual([node], [self.names[uuid] for uuid in member["allocations"]])
+            self.assertEqual({"tree:1": node}, member["domains"])
+        (one,) = self.find(1, resources={"CUSTOM_GPU": 1}, within="tree:2")["members"]
+        self.assertEqual(
+            {"tree:2": self.names[next(iter(one["allocations"]))]}, one["domains"])
+
+    def test_same_subtree(self) -> None:
+        """Each GPU is below the node of the member's PCPU."""
+        members = self.try_out(
+            4, {"DISK_GB": 1}, group_policy="none", same_subtree=[["_CPU", "_GPU"]], groups={
+                "_CPU": {"resources": {"PCPU": 1}}, "_GPU": {"resources": {"CUSTOM_GPU": 1}}})
+        self.assertEqual(
+            sorted([host, f"{side}-of-{host}", f"gpu-{side}-of-{host}"]
+                   for host in ("numa-10", "numa-9") for side in ("left", "right")),
+            sorted(sorted(names, key=lambda name: (name.count("-"), name)) for names in members))
+
+    def test_traits(self) -> None:
+        """Of what members use, and of the roots of their hosts; all room is used."""
+        group = {"_CPU": {"resources": {"PCPU": 1}, "required": ["CUSTOM_HOT"]}}
+        of_9, of_10 = ({f"left-of-{host}", f"right-of-{host}"} for host in ("numa-9", "numa-10"))
+        cases: list[tuple[dict[str, int], dict[str, Any], set[str]]] = [
+            ({"PCPU": 1}, {"required": ["CUSTOM_FAST"]}, {"right-of-numa-9", "right-of-numa-10"}),
+            ({"PCPU": 1}, {"required": ["CUSTOM_FAST", "!CUSTOM_HOT"]}, {"right-of-numa-10"}),
+            ({"PCPU": 1}, {"required": ["CUSTOM_FAST", "CUSTOM_HOT"]}, {"right-of-numa-9"}),
+            ({"PCPU": 1}, {"required": ["in:CUSTOM_HOT,CUSTOM_WATERED"]}, {"right-of-numa-9"}),
+            ({"DISK_GB": 1}, {"groups": group}, {"numa-9", "right-of-numa-9"}),
+            ({"PCPU": 1}, {"root_required": ["CUSTOM_WATERED"]}, of_9),
+            ({"PCPU": 1}, {"root_required": ["!CUSTOM_WATERED"]}, of_10),
+            ({"PCPU": 1}, {"root_required": ["CUSTOM_WATERED", "!CUSTOM_HOT"]}, of_9)]
+        for resources, fields, used in cases:
+            members = self.try_out(20, resources, min_members=1, **fields)
+            self.assertEqual(used, set().union(*members), fields)
+            self.assertEqual(4 * len([name for name in used if "-of-" in name]), len(members))
+        self.try_out(1, {"PCPU": 1}, root_required=["CUSTOM_WATERED", "CUSTOM_HOT"], status=409)

@@ -5,6 +5,7 @@ It uses the naive candidates, and none of the code that it judges.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 
 from tests.unit.placement.candidates import oracle
@@ -80,6 +81,27 @@ class GangOracle:
         return request.within is None or len(
             {self.domain(request.within, *place) for place in places}) <= 1
 
+    def is_ordered(self, places):
+        """Say whether neighbours lie in one domain, as far as possible, and parts are sorted."""
+        request, anchors = self.request, [anchor for _, anchor in places]
+        sequences = [anchors]
+        if request.order_by is not None and request.order_by.kind != "tree":
+            sequences.append([self.domain(request.order_by, *place) for place in places])
+        depths = sorted({
+            level.depth for level in (*request.levels, request.order_by)
+            if level is not None and level.kind == "tree"})
+        by_host = [[[self.parts(depth, *place) for depth in depths] for place in group]
+                   for _, group in itertools.groupby(places, key=lambda place: place[1])]
+        return all(map(_is_together, sequences)) and all(
+            parts == sorted(parts) for parts in by_host)
+
+    def parts(self, depth, taken, anchor):
+        """Return the parts of its host that a member uses, by the numbers in their names."""
+        lines = [self.judge.by_uuid[uuid].line for uuid, _ in taken]
+        return sorted({
+            int(self.rows[line[::-1][depth]].name.rpartition("-")[2])
+            for line in lines if line[-1] == anchor and len(line) > depth})
+
     def cost(self, places):
         """Return what is to be low: the domains used, or the members in the fullest."""
         if self.request.divided_by is None:
@@ -95,3 +117,9 @@ class GangOracle:
         most = max(map(len, choices))
         return most, min(self.cost([self.places[at] for at in chosen])
                          for chosen in choices if len(chosen) == most)
+
+
+def _is_together(values):
+    """Say whether equal values follow each other."""
+    distinct = [value for value, _ in itertools.groupby(values)]
+    return len(distinct) == len(set(distinct))

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import random
 from collections import Counter
@@ -19,23 +20,29 @@ from tests import base, snapshots
 from tests.unit.placement.candidates import strategies
 from tests.unit.placement.gangs.oracle import GangOracle
 
+_CHANCE = st.integers(0, 2**64).map(random.Random)
 _LEVELS = ("host", "aggregate:trait=CUSTOM_A", "aggregate:name=rack-", "tree:1")
+#: Deeper than levels of which members have to be in a domain.
+_ORDER_LEVELS = (*_LEVELS, "tree:1", "tree:2")
 
 
 def make_request(chance, shape):
-    def level(odds):
-        return levels.parse(chance.choice(_LEVELS)) if chance.random() < odds else None
+    def level(odds, texts=_LEVELS):
+        return levels.parse(chance.choice(texts)) if chance.random() < odds else None
 
     divided = level(0.6)
     members, pack = chance.choice((1, 2, 3, 4)), chance.random() < 0.5
     return GangRequest(
         shape, members, chance.randint(1, members), within=level(0.4),
         pack_by=divided if pack else None, spread_by=None if pack else divided,
-        max_per_host=chance.choice((None, None, 1, 2)))
+        max_per_host=chance.choice((None, None, 1, 2)), order_by=level(0.7, _ORDER_LEVELS))
 
 
 def add_marks(chance, rows):
-    """Add providers that mark aggregates, and do nothing else."""
+    """Add providers that mark aggregates, and do nothing else; names come in any order."""
+    numbers = chance.sample(range(1, 50), len(rows))
+    rows = [dataclasses.replace(row, name=f"provider-{number}")
+            for row, number in zip(rows, numbers, strict=True)]
     marks = [
         snapshots.provider(
             number, name=chance.choice((None, f"rack-{number}")),
@@ -45,14 +52,36 @@ def add_marks(chance, rows):
     return [*rows, *marks]
 
 
+def make_hosts(chance):
+    """Make hosts of several parts, which all serve requests."""
+    rows = []
+    for _ in range(chance.choice((1, 2))):
+        host = len(rows) + 1
+        for number in range(host, host + chance.randint(2, 4)):
+            rows.append(snapshots.provider(
+                number,
+                *(snapshots.inventory(name, chance.choice((1, 2)))
+                  for name in ("VCPU", "CUSTOM_GPU") if chance.random() < 0.8),
+                parent=None if number == host else chance.choice((host, host, number - 1)),
+                aggregates=strategies.AGGREGATES))
+    return rows
+
+
+def make_request_for_parts(chance):
+    """Make a request whose members may use several parts of a host."""
+    names = chance.choice((["VCPU"], ["CUSTOM_GPU"], ["VCPU", "CUSTOM_GPU"]))
+    request = make_request(
+        chance, CandidatesRequest((RequestGroup("", dict.fromkeys(names, 1)),)))
+    return dataclasses.replace(request, order_by=levels.parse(
+        chance.choice(("tree:1", "tree:1", "tree:2"))))
+
+
 def provider_lists(**options):
-    return st.builds(
-        add_marks, st.integers(0, 2**64).map(random.Random), strategies.provider_lists(**options))
+    return st.builds(add_marks, _CHANCE, strategies.provider_lists(**options))
 
 
 def gangs(**options):
-    return st.builds(
-        make_request, st.integers(0, 2**64).map(random.Random), strategies.requests(**options))
+    return st.builds(make_request, _CHANCE, strategies.requests(**options))
 
 
 def example_of(numbers):
@@ -73,6 +102,12 @@ class TestAgainstTheOracle(base.TestCase):
     def test_plain_shapes(self, rows, request):
         self.judge(rows, request)
 
+    @example_of(200)
+    @hypothesis.given(st.builds(add_marks, _CHANCE, _CHANCE.map(make_hosts)),
+                      _CHANCE.map(make_request_for_parts))
+    def test_order_of_parts(self, rows, request):
+        self.judge(rows, request)
+
     def judge(self, rows, request):
         judge = GangOracle(rows, request)
         hypothesis.assume(len(judge.places) <= 9)
@@ -85,6 +120,7 @@ class TestAgainstTheOracle(base.TestCase):
             return
         places = [self.find_place(judge, member) for member in members]
         self.assertTrue(judge.fits(places))
+        self.assertTrue(judge.is_ordered(places), members)
         if shares:
             self.assertLessEqual(len(members), most)
             return
@@ -96,6 +132,84 @@ class TestAgainstTheOracle(base.TestCase):
         return next(
             place for place in judge.places if place[0] == taken
             and judge.rows[place[1]].name == member.host)
+
+
+class TestOrder(base.TestCase):
+    """Hosts of two nodes with 2 VCPU each; their disk is at the root."""
+
+    def make_host(self, number, name, *nodes):
+        return [
+            snapshots.provider(number, snapshots.inventory("DISK_GB", 100), name=name),
+            *(snapshots.provider(
+                at, snapshots.inventory("VCPU", 2), snapshots.inventory("CUSTOM_GPU", 1),
+                parent=number, name=node)
+              for at, node in enumerate(nodes, number + 1))]
+
+    def find(self, rows, members, resources, **rules):
+        rules = {name: levels.parse(text) for name, text in rules.items()}
+        shape = CandidatesRequest((RequestGroup("", resources),))
+        return search.find_members(
+            snapshots.build(*rows), GangRequest(shape, members, members, **rules))
+
+    def list_nodes(self, rows, members):
+        names = {row.uuid: row.name for row in rows if row.parent_id is not None}
+        return [[names[uuid] for uuid in member.allocations if uuid in names]
+                for member in members]
+
+    def test_parts_of_hosts(self):
+        """By host, and on each by node, whatever else members use and what they are packed by."""
+        rows = [*self.make_host(1, "host-10", "numa-1-a", "numa-0-a"),
+                *self.make_host(11, "host-9", "numa-1-b", "numa-0-b")]
+        expected = [[node] for node in ("numa-0-b", "numa-1-b", "numa-0-a", "numa-1-a")
+                    for _ in range(2)]
+        for resources, rules in (
+                ({"VCPU": 1}, {}), ({"VCPU": 1, "DISK_GB": 1}, {}),
+                ({"VCPU": 1}, {"pack_by": "tree:1"}), ({"VCPU": 1}, {"spread_by": "host"})):
+            members = self.find(rows, 8, resources, order_by="tree:1", **rules)
+            self.assertEqual(expected, self.list_nodes(rows, members), (resources, rules))
+
+    def test_members_of_several_parts(self):
+        """They come behind those of the first of these parts."""
+        rows = self.make_host(1, "host", "numa-1", "numa-0")
+        members = self.find(rows, 2, {"VCPU": 1, "CUSTOM_GPU": 1}, order_by="tree:1")
+        nodes = [set(names) for names in self.list_nodes(rows, members)]
+        self.assertIn(nodes, (
+            [{"numa-0"}, {"numa-1"}], [{"numa-0"}, {"numa-0", "numa-1"}],
+            [{"numa-0", "numa-1"}, {"numa-0", "numa-1"}], [{"numa-0", "numa-1"}, {"numa-1"}]))
+
+    def test_hosts_without_the_level(self):
+        """They take members, which come where the names of the hosts do."""
+        rows = [*self.make_host(1, "host-1", "numa-1-a", "numa-0-a"),
+                *self.make_host(11, "host-3", "numa-1-b", "numa-0-b"),
+                snapshots.provider(21, snapshots.inventory("VCPU", 2), name="host-2")]
+        members = self.find(rows, 10, {"VCPU": 1}, order_by="tree:1")
+        self.assertEqual(
+            ["host-1"] * 4 + ["host-2"] * 2 + ["host-3"] * 4,
+            [member.host for member in members])
+        # No host has a provider that deep.
+        members = self.find(rows, 10, {"VCPU": 1}, order_by="tree:5")
+        self.assertEqual(10, len(members))
+        self.assertRaises(
+            errors.NoRoomForGang, self.find, rows, 10, {"VCPU": 1}, within="tree:5")
+
+    def test_members_of_the_root(self):
+        """Those that use no part come first on their host."""
+        rows = [snapshots.provider(1, snapshots.inventory("VCPU", 2), name="host"),
+                snapshots.provider(2, snapshots.inventory("VCPU", 2), parent=1, name="a-node")]
+        members = self.find(rows, 4, {"VCPU": 1}, order_by="tree:1")
+        self.assertEqual([[], [], ["a-node"], ["a-node"]], self.list_nodes(rows, members))
+
+    def test_names_that_differ_in_zeros(self):
+        """Hosts of rack-1 and rack-01 do not mix."""
+        rows = [
+            *(snapshots.provider(at, name=name, aggregates=[100 + at])
+              for at, name in enumerate(("rack-1", "rack-01"), 1)),
+            *(snapshots.provider(
+                at, snapshots.inventory("VCPU", 1), name=f"host-{at}",
+                aggregates=[101 + at % 2]) for at in range(11, 15))]
+        members = self.find(rows, 4, {"VCPU": 1}, order_by="aggregate:name=rack-")
+        self.assertEqual(["host-11", "host-13", "host-12", "host-14"],
+                         [member.host for member in members])
 
 
 class TestSharedStorage(base.TestCase):
