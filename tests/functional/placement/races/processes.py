@@ -6,20 +6,23 @@ importing takes many times as long as most jobs.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import multiprocessing
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 
 import numpy as np
 
 from placement_core.changes.journal import Journal
 from placement_core.context import Context
+from placement_core.db import Session
 from placement_core.db.database import Database, Settings
 from placement_core.placement import allocations, errors
+from placement_core.placement.allocations.gates import Refusals
 from placement_core.placement.index import capacity_index
 from placement_core.placement.records import AllocationWrite
 
@@ -150,6 +153,81 @@ def write_until_killed(database: Database, *, providers: list[str], threads: int
     for _ in range(threads):
         threading.Thread(target=play, daemon=True).start()
     time.sleep(_SECONDS)
+
+
+def write_in_groups_until_killed(
+    database: Database, *, providers: list[str], threads: int, stops_in: int | None = None
+) -> None:
+    """Write through one queue, and say what is begun, shares a transaction, and was acknowledged.
+
+    A consumer gets as many VCPUs of each provider as its generation says.
+
+    :param stops_in: which group stops when its allocations are written; None: none does.
+    """
+    lock = threading.Lock()
+    queue = allocations.WriteQueue(32)
+
+    def tell(document: object) -> None:
+        with lock:
+            say(document)
+
+    gate = _GroupGate(tell, stops_in)
+
+    def play() -> None:
+        ctx = Context(database)
+        consumers: dict[str, int] = {}
+        for turn in itertools.count():
+            consumer = str(uuid.uuid4()) if turn % 3 == 0 else next(iter(consumers))
+            seen = consumers.pop(consumer, None)
+            generation = (seen or 0) + 1
+            tell({"begun": (consumer, generation)})
+            allocations.replace(ctx, [AllocationWrite(
+                consumer, {provider: {"VCPU": generation} for provider in providers}, "project",
+                "user", "INSTANCE", seen)], [gate], queue=queue)
+            consumers[consumer] = generation
+            tell({"acknowledged": (consumer, generation)})
+
+    wait_for_start()
+    for _ in range(threads):
+        threading.Thread(target=play, daemon=True).start()
+    time.sleep(_SECONDS)
+
+
+class _GroupGate(allocations.Gate):
+    """Says which writes are to be committed together; may stop one such group for good."""
+
+    def __init__(self, tell: Callable[[object], None], stops_in: int | None) -> None:
+        self._tell = tell
+        self._stops_in = stops_in
+        self._groups = itertools.count(1)
+
+    def prepare(self, ctx: Context, request: allocations.WriteRequest) -> allocations.Check:
+        return _GroupCheck()
+
+    def decide(
+        self, ctx: Context, checks: Sequence[allocations.Check],
+        writes: Sequence[allocations.PlannedWrite],
+    ) -> Refusals:
+        members = [(each.consumer_uuid, next(iter(each.allocations.values()))["VCPU"])
+                   for write in writes for each in write.writes]
+        last = checks[-1]
+        assert isinstance(last, _GroupCheck)
+        last.react = functools.partial(self._end, members)
+        return {}
+
+    def _end(self, members: list[tuple[str, int]]) -> None:
+        stops = len(members) > 1 and next(self._groups) == self._stops_in
+        self._tell({"stopped" if stops else "transaction": members})
+        if stops:
+            time.sleep(_SECONDS)
+
+
+class _GroupCheck(allocations.Check):
+    def __init__(self) -> None:
+        self.react: Callable[[], None] = lambda: None
+
+    def applied(self, session: Session) -> None:
+        self.react()
 
 
 def race_for_generation(database: Database, *, provider: str, consumer: str, rounds: int,

@@ -190,3 +190,68 @@ class TestKilledWriters(claims.ClaimsTestCase):
             for name in ("VCPU", "MEMORY_MB"):
                 self.assertEqual(self.used(host)[name],
                                  sum(share.resources[name] for share in held))
+
+    def test_groups_of_a_killed_process_are_whole(self):
+        """Of each group all writes are there or none; what was acknowledged is there."""
+        hosts = [self.provider(VCPU=10000) for _ in range(2)]
+        for stops_in in (None, 3):
+            lines = self.kill_in_groups(hosts, stops_in)
+            # A COMMIT that the dead left in the server's ears holds these providers.
+            self.claim({host: {"VCPU": 1} for host in hosts})
+            begun, acknowledged = (
+                self.find_newest(lines, word) for word in ("begun", "acknowledged"))
+            for consumer, generation in begun.items():
+                found = self.generation(consumer) or 0
+                # The one write that was under way may have been made as well.
+                self.assertIn(found, (acknowledged.get(consumer, 0), generation))
+                self.assertEqual({host.uuid: {"VCPU": found} for host in hosts} if found else {},
+                                 self.held(consumer))
+            #: {write: the last transaction in which it was about to be committed}
+            tried = {}
+            for line in lines:
+                for member in (*line.get("transaction", ()), *line.get("stopped", ())):
+                    tried[member] = line
+            groups = [members for line in lines for members in line.values()
+                      if line.keys() <= {"transaction", "stopped"} and len(members) > 1
+                      and all(tried[member] is line for member in members)]
+            self.assertGreater(len(groups), 1)
+            made = [{(self.generation(consumer) or 0) >= generation
+                     for consumer, generation in members} for members in groups]
+            self.assertEqual({1}, set(map(len, made)), groups)
+            if stops_in:
+                [stopped] = [line["stopped"] for line in lines if "stopped" in line]
+                self.assertEqual({False}, made[groups.index(stopped)])
+
+    def kill_in_groups(self, hosts, stops_in):
+        """Kill a process that writes in groups; return all that it has said.
+
+        :param stops_in: the group in whose middle it is killed; None: anywhere, after a while.
+        """
+        process = processes.Process(
+            processes.write_in_groups_until_killed, self.database, threads=6,
+            providers=[host.uuid for host in hosts], stops_in=stops_in)
+        self.addCleanup(process.kill)
+        process.ready()
+        process.start()
+        lines, groups, acknowledged, is_time = [], 0, 0, False
+        while not is_time:
+            line = process.line()
+            if line is None:
+                raise AssertionError("the process ended before it was killed")
+            lines.append(line)
+            groups += len(line.get("transaction", ())) > 1
+            acknowledged += "acknowledged" in line
+            is_time = "stopped" in line or (
+                stops_in is None and groups > 4 and acknowledged > 24)
+        process.kill()
+        return lines + process.finish()
+
+    @staticmethod
+    def find_newest(lines, word):
+        """Return {consumer: the highest generation of which it is said}."""
+        newest = {}
+        for line in lines:
+            if word in line:
+                consumer, generation = line[word]
+                newest[consumer] = max(generation, newest.get(consumer, 0))
+        return newest
