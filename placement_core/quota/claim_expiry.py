@@ -9,12 +9,14 @@ do not depend on the sweep: one that is about to be refused expires due claims i
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from placement_core import db, errors as core_errors, metrics
+from placement_core.caches import BoundedCache
 from placement_core.context import Context
 from placement_core.placement import allocations, errors as placement_errors
 from placement_core.placement.allocations import Check, Gate, WriteRequest, consumers
@@ -29,6 +31,10 @@ LOG = logging.getLogger(__name__)
 _BATCH = 100
 #: How many expired claims a write that needs their room ends at most.
 _MOST_FOR_A_WRITE = 100
+#: How long, and for how many projects and providers, a process remembers that it ended claims
+#: for a write: longer than a write takes from its refusal until it looks for due claims.
+_REMEMBERED_SECONDS = 10
+_MOST_REMEMBERED = 10_000
 #: Refusals, beside quota, that expiring claims may resolve.
 _NO_ROOM = (
     placement_errors.CapacityExceeded, placement_errors.InventoryInUse,
@@ -40,6 +46,9 @@ class HeldClaimsGate(Gate):
 
     def __init__(self, catalog: CatalogDriver) -> None:
         self._catalog = catalog
+        #: {project id or provider uuid: when claims there were last ended for a write}, by the
+        #: monotonic clock.
+        self._room_made_at = BoundedCache[str, float](_MOST_REMEMBERED)
 
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
         """Return the check that keeps claims held; only a reshape needs it."""
@@ -50,8 +59,10 @@ class HeldClaimsGate(Gate):
     ) -> bool:
         """Expire due claims that block a write; say whether there were any.
 
-        Claims that another process ended meanwhile count, because that made room, too. Claims
-        of consumers that the write replaces do not block it.
+        Claims that another process ended meanwhile count, because that made room, too. So do
+        those that this process ended a moment ago: writes that share a transaction are refused
+        together, and one of them ends the claims that blocked all. Claims of consumers that the
+        write replaces do not block it.
         """
         projects: Collection[str] = ()
         if isinstance(refusal, errors.QuotaExceeded):
@@ -66,9 +77,24 @@ class HeldClaimsGate(Gate):
             rows |= {row.id: row for row in _list_due(
                 ctx, most=_MOST_FOR_A_WRITE, projects=projects)}
         written = {write.consumer_uuid for write in request.writes}
-        outcome = _end_claims(
-            ctx, [row for row in rows.values() if row.consumer_uuid not in written], Sweep())
+        due = [row for row in rows.values() if row.consumer_uuid not in written]
+        if not due:
+            return self._made_room_lately({*providers, *projects})
+        places = {*providers, *projects, *(row.project_id for row in due)}
+        # Before, so that it is noted when others find that none are due any more.
+        self._note_room(places)
+        outcome = _end_claims(ctx, due, Sweep())
+        self._note_room(places.union(*(claim.allocations for claim in outcome.ended)))
         return bool(outcome.ended or outcome.others)
+
+    def _note_room(self, places: Collection[str]) -> None:
+        """Note that claims end now, of some projects or on some providers."""
+        for place in places:
+            self._room_made_at.put(place, time.monotonic())
+
+    def _made_room_lately(self, places: Collection[str]) -> bool:
+        since = time.monotonic() - _REMEMBERED_SECONDS
+        return any(made_at >= since for made_at in self._room_made_at.get_many(places).values())
 
 
 class _CarryHeldClaims(Check):

@@ -388,6 +388,23 @@ class TestSweeping(held.HeldTestCase):
         self.assertEqual("expired", self.state(due))
         self.put({self.host: {"VCPU": 1}})
 
+    def test_room_that_was_made_a_moment_ago(self):
+        """A write that was refused before that is attempted again, though nothing is due."""
+        gate = claim_expiry.HeldClaimsGate(self.cloud.catalog)
+        refusal = self.assertRaises(
+            placement_errors.CapacityExceeded, self.claim, {self.host: {"VCPU": 17}})
+
+        def make_room(host):
+            request = allocations.WriteRequest([self.write({host: {"VCPU": 1}})])
+            return gate.make_room(self.ctx, request, refusal)
+
+        self.assertFalse(make_room(self.host))
+        self.expired({self.host: {"VCPU": 16}})
+        self.assertEqual([True, True, False], [
+            make_room(host) for host in (self.host, self.host, self.other)])
+        with fixtures.MonkeyPatch("placement_core.quota.claim_expiry._REMEMBERED_SECONDS", -1):
+            self.assertFalse(make_room(self.host))
+
     def test_quota_that_is_due_in_another_project_of_the_tree(self):
         self.cloud.limit(self.cloud.trunk, 10)
         self.expired({self.host: {"VCPU": 10}}, project=self.cloud.leaf)
