@@ -52,7 +52,8 @@ lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 soak: $(VENV)/installed-test ## managers die, twenty times; new random claims; fifty runs of mirrors; fuzz; an hour of faults
 	$(BIN)/python -m tests.soak $(SOAK_ARGS)
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m testtools.run \
-		tests.functional.quota.test_grouped_writes tests.functional.quota.test_guard_random
+		tests.functional.quota.test_grouped_writes tests.functional.quota.test_guard_random \
+		tests.functional.reservations.test_grouped_writes
 	$(BIN)/python -m tests.mirrors $(MIRROR_ARGS)
 	$(BIN)/python -m tests.fuzz.contract $(FUZZ_ARGS)
 	$(BIN)/python -m tests.faults --seconds 900

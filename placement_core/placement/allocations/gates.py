@@ -42,13 +42,15 @@ class WriteRequest:
 class PlannedWrite:
     """A write whose consumers and providers are locked, and whose changes are computed.
 
-    If it is alone in its transaction, its allocations are written; else those of none are.
+    :ivar in_group: whether it shares the transaction with other writes, which may have been
+        refused already. Then its allocations are not written yet; otherwise they are.
     """
 
     session: Session
     writes: Sequence[AllocationWrite]
     rows: LoadedRows
     plan: WritePlan
+    in_group: bool = False
 
 
 class Check:
@@ -108,7 +110,7 @@ class Gate:
         and who reads on another connection flushes first.
         The gate may take locks of its own (limit nodes). The usage of inventories and the usage
         counters are not written yet. Each write is decided as if those before it that are not
-        refused were applied. Only a write that is not the only one may be ``Undecided``.
+        refused were applied. Only a write of a group may be ``Undecided``.
 
         :param checks: this gate's, one for each write.
         """

@@ -254,7 +254,8 @@ class _Group:
             except core_errors.Error as refusal:
                 self.outcomes[position] = refusal
             else:
-                self._planned[position] = PlannedWrite(session, writes, rows, plan)
+                self._planned[position] = PlannedWrite(
+                    session, writes, rows, plan, in_group=True)
                 for check in write.checks:
                     check.consumers_locked(session, writes)
         self._list_applied()

@@ -84,17 +84,19 @@ class HostAccessGate(Gate):
         """Refuse consumers without a reservation of a host, or with too small a one.
 
         The error, ``ProviderReserved``, names the first such consumer of a write. A claim from
-        a reserved tree is decided alone, because the decision reads its allocations.
+        a reserved tree is decided outside of groups, because the decision reads its allocations.
         """
-        if len(writes) > 1:
-            return {position: Undecided() for position, write in enumerate(writes)
-                    if not write.rows.reserved_roots.keys().isdisjoint(write.plan.steps)}
-        for write in writes:
+        refusals: dict[int, ProviderReserved | Undecided] = {}
+        for position, write in enumerate(writes):
+            if write.in_group:
+                if not write.rows.reserved_roots.keys().isdisjoint(write.plan.steps):
+                    refusals[position] = Undecided()
+                continue
             try:
                 _check_access(write)
             except ProviderReserved as refusal:
-                return {0: refusal}
-        return {}
+                refusals[position] = refusal
+        return refusals
 
 
 class _HostAccessCheck(Check):
