@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -48,6 +49,15 @@ def empty(kind: str) -> str:
     else:
         _make_database(kind)
     return _made[kind].render_as_string(hide_password=False)
+
+
+def write_cloud(url: str, step: str) -> dict[str, str]:
+    """Have Blazar's own code write a step of ``tests.blazar_cloud``.
+
+    :returns: {name of a lease: its id}.
+    """
+    return dict(json.loads(_run_configured(
+        sa.make_url(url), "-m", f"{__package__}.blazar_cloud", arguments=[step])))
 
 
 class Tables:
@@ -118,22 +128,28 @@ def _make_database(kind: str) -> None:
 
 def _make_tables(url: sa.URL) -> None:
     """Have Blazar's models make the tables."""
-    _run(f"URL = {url.render_as_string(hide_password=False)!r}\n{_MODELS}")
+    _run("-c", f"URL = {url.render_as_string(hide_password=False)!r}\n{_MODELS}")
     _migrate(url, "stamp")
 
 
 def _migrate(url: sa.URL, command: str) -> None:
     """Have Blazar bring its schema, or what is said of it, to the newest revision."""
+    _run_configured(url, "-c", _MIGRATE, arguments=[command, "head"])
+
+
+def _run_configured(url: sa.URL, *program: str, arguments: Sequence[str]) -> str:
+    """Run a program of Python with a configuration of Blazar; return what it printed."""
     with tempfile.TemporaryDirectory() as folder:
         conf = pathlib.Path(folder, "blazar.conf")
         conf.write_text(
             f"[database]\nconnection = {url.render_as_string(hide_password=False)}\n")
-        _run(_MIGRATE, "--config-file", str(conf), command, "head")
+        return _run(*program, "--config-file", str(conf), *arguments)
 
 
-def _run(code: str, *arguments: str) -> None:
+def _run(*arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, *arguments],
+        [sys.executable, "-W", "ignore", *arguments],
         capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
-        raise RuntimeError(f"Blazar did not make its schema:\n{done.stderr}")
+        raise RuntimeError(f"Blazar's own code failed:\n{done.stderr}")
+    return done.stdout

@@ -38,6 +38,10 @@ class BlazarTestCase(LifeTestCase):
         self.url = blazar_databases.empty(self.kind)
         self.source = blazar_databases.Tables(self.url)
         self.addCleanup(self.source.dispose)
+        self.fill()
+
+    def fill(self) -> None:
+        """Write what is in Blazar at first."""
         self.source.insert([blazar_rows.host("1", "one"), blazar_rows.host("2", "two")])
 
     def host(self, name: str, *_: Any, **__: Any) -> Provider:

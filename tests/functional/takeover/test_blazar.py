@@ -24,7 +24,9 @@ from placement_core.placement.records import InventoryValues
 from placement_core.placement.usage import usages
 from placement_core.plugin_api.reservations import DoesNotFit, Window
 from placement_core.reservations import records, tables
+from placement_core.reservations.errors import LeaseNotFound
 from placement_core.reservations.hosts import host_properties, host_queries
+from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.manager import event_queue
 from placement_core.reservations.provisioning import outbox, slots as placed_slots
 from placement_core.takeover import exports, origins, targets
@@ -340,6 +342,85 @@ class TestCopy(BlazarTestCase):
             self.active.reservation_ids,
             [row["id"] for table, row in rows
              if table == "reservations" and row["lease_id"] == self.active.id])
+
+
+@databases.on_each_database
+class TestBlazarsOwnCode(BlazarTestCase):
+    """Hosts and leases that Blazar's own code has written."""
+
+    def fill(self) -> None:
+        self.ids = blazar_databases.write_cloud(self.url, "create")
+
+    def list_slots(self, name: str) -> dict[str, int]:
+        """Return the slots that a lease has here: {name of the host: slots}."""
+        _, allocations = host_queries.list_allocations(
+            self.context(), lease_id=self.ids[name])
+        return {each.host_name: each.slots for each in allocations}
+
+    def list_states(self) -> dict[str, tuple[str, set[str]]]:
+        """Return the status of each lease that is here, and those of its reservations."""
+        leases = [lease_queries.get(self.context(), id_) for id_ in self.ids.values()]
+        return {lease.name: (lease.status, {each.status for each in lease.reservations})
+                for lease in leases}
+
+    def test_copy(self) -> None:
+        """In one test: to start Blazar takes longer than all the rest."""
+        self.check_first_copy()
+        self.check_what_happens_there_follows()
+
+    def check_first_copy(self) -> None:
+        checked = self.check()
+        self.assertEqual({"create": 11}, self.count(checked))
+        self.assertEqual({""}, {item.reason for item in checked}, "nothing of it is odd")
+        self.assertEqual(checked, self.copy())
+        self.assertEqual(([], []), (self.diff(), self.waiting()))
+        self.assertEqual({"equal": 11}, self.count(self.copy()))
+        self.assertEqual({
+            "slots": ("PENDING", {"pending"}), "apart": ("PENDING", {"pending"}),
+            "together": ("PENDING", {"pending"}), "whole": ("PENDING", {"pending"}),
+            "both": ("ACTIVE", {"active"}), "ended": ("TERMINATED", {"deleted"}),
+            "failed": ("ERROR", {"error"})}, self.list_states())
+        # There it is a row for each slot.
+        self.assertEqual({
+            "slots": {"one": 2, "two": 1}, "apart": {"one": 1, "two": 1}, "together": {"two": 2},
+            "whole": {"one": 1}, "both": {"one": 1, "two": 1}, "ended": {}, "failed": {"two": 1},
+        }, {name: self.list_slots(name) for name in self.ids})
+        [apart] = lease_queries.get(self.context(), self.ids["apart"]).reservations
+        self.assertEqual(
+            (2, 1024, 10, 2, False, {
+                "flavor_id": apart.id, "aggregate_id": 71, "server_group_id": "group"}),
+            (*(apart.fields[name] for name in (
+                "vcpus", "memory_mb", "disk_gb", "amount", "affinity")), apart.compute_ids))
+        [of_hosts] = lease_queries.get(self.context(), self.ids["whole"]).reservations
+        self.assertEqual(
+            (1, 2, '["==", "$gpu", "yes"]'),
+            tuple(of_hosts.fields[name] for name in ("min", "max", "resource_properties")))
+        self.assertEqual([("one", {"gpu": "yes"}), ("two", {"gpu": "no", "rack": "r2"})], [
+            (host.name, host.capabilities)
+            for host in (host_queries.get(self.context(), id_) for id_ in "12")])
+        self.assertEqual({"gpu": False, "rack": True}, {
+            each.name: each.private
+            for each in host_properties.list_(self.context(), private=True)})
+
+    def check_what_happens_there_follows(self) -> None:
+        apart = self.ids["apart"]
+        self.ids = blazar_databases.write_cloud(self.url, "go-on")
+        self.assertEqual({"update": 5, "equal": 5, "gone": 1}, self.count(self.check()))
+        self.assertEqual(
+            {"update": 5, "equal": 5, "pruned": 1}, self.count(self.copy(prune=True)))
+        self.assertEqual(([], []), (self.diff(), self.waiting()))
+        self.assertEqual({
+            "slots": ("ACTIVE", {"active"}), "together": ("PENDING", {"pending"}),
+            "whole": ("PENDING", {"pending"}), "both": ("TERMINATED", {"deleted"}),
+            "ended": ("TERMINATED", {"deleted"}), "failed": ("ERROR", {"error"}),
+        }, self.list_states())
+        self.assertRaises(LeaseNotFound, lease_queries.get, self.context(), apart)
+        self.assertEqual(({"one": 2}, {}, {"one": 2, "two": 1}), tuple(
+            self.list_slots(name) for name in ("together", "both", "slots")))
+        prolonged = lease_queries.get(self.context(), self.ids["whole"])
+        self.assertEqual(datetime.timedelta(hours=6), prolonged.end_at - prolonged.start_at)
+        two = host_queries.get(self.context(), "2")
+        self.assertEqual((False, "r3"), (two.reservable, two.capabilities["rack"]))
 
 
 @databases.on_each_database
