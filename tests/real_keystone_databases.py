@@ -1,8 +1,8 @@
 """Keystone's own databases, made by ``keystone-manage db_sync`` of the installed Keystone.
 
-``empty(kind)`` returns the URL of one as it is right after that; ``kind`` is that of
-``tests.databases``. SQLite: a new file each time. PostgreSQL and MariaDB: a database of the
-process's own, emptied each time, dropped at exit.
+``empty(kind)`` returns the URL of one as it is right after that, ``copy(kind, path)`` that of one
+with the rows of another Keystone; ``kind`` is that of ``tests.databases``. SQLite: a new file each
+time. PostgreSQL and MariaDB: a database of the process's own, emptied each time, dropped at exit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -43,6 +43,27 @@ def empty(kind: str) -> str:
         folder = tempfile.mkdtemp(prefix="copy-", dir=pathlib.Path(url.database).parent)
         url = url.set(database=shutil.copy(url.database, folder))
     return url.render_as_string(hide_password=False)
+
+
+def copy(kind: str, path: pathlib.Path) -> str:
+    """Return the URL of a database with what a Keystone has in an SQLite file."""
+    if kind == "sqlite":
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="placement-keystone-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return f"sqlite:///{shutil.copy(path, folder)}"
+    url = empty(kind)
+    _restore(sa.make_url(url), _read_rows(sa.make_url(f"sqlite:///{path}")))
+    return url
+
+
+def insert(url: str, rows: Iterable[tuple[str, Mapping[str, object]]]) -> None:
+    """Insert rows, each with the name of its table, whether or not what they name is there."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        _heed_nothing(connection)
+        tables = _reflect(connection).tables
+        for name, values in rows:
+            connection.execute(sa.insert(tables[name]), dict(values))
 
 
 def run_keystone_manage(url: str, *arguments: str) -> None:
@@ -98,11 +119,17 @@ def _read_rows(url: sa.URL) -> dict[str, Sequence[Any]]:
 
 def _restore(url: sa.URL, rows: dict[str, Sequence[Any]]) -> None:
     engine = sa.create_engine(url, poolclass=sa.NullPool)
-    careless = ("SET session_replication_role = replica"
-                if url.get_backend_name() == "postgresql" else "SET FOREIGN_KEY_CHECKS = 0")
     with engine.begin() as connection:
-        connection.exec_driver_sql(careless)
+        _heed_nothing(connection)
         for name, table in _reflect(connection).tables.items():
             connection.execute(sa.delete(table))
             if rows[name]:
                 connection.execute(sa.insert(table), rows[name])
+
+
+def _heed_nothing(connection: sa.Connection) -> None:
+    """Let no reference be checked; SQLite checks none by itself."""
+    careless = {"postgresql": "SET session_replication_role = replica",
+                "mysql": "SET FOREIGN_KEY_CHECKS = 0"}.get(connection.dialect.name)
+    if careless is not None:
+        connection.exec_driver_sql(careless)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -15,12 +16,14 @@ import fixtures
 import sqlalchemy as sa
 import testtools
 
+from placement_core.takeover.keystone import ROOT_ID
 from tests import (
     blazar_databases,
     blazar_rows,
     databases,
     keystone_service,
     nova_databases,
+    real_keystone_databases,
 )
 from tests.functional.cli import test_commands
 
@@ -307,6 +310,102 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
         before = self.source.read_bytes()
         self.migrate("copy", "--execute")
         self.assertEqual(before, self.source.read_bytes())
+
+
+#: The longest id that Keystone's tables of projects and limits have room for.
+_LONG_ID = "a" * 64
+
+
+@testtools.skipUnless(keystone_service.INSTALLED, "Keystone is not installed")
+@databases.on_each_database
+class TestOdditiesOfKeystone(test_commands.CommandTestCase):
+    """What its tables can have, on each database that Keystone can have."""
+
+    kind = "sqlite"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = _make_cloud()
+        self.source = real_keystone_databases.copy(self.kind, self.cloud.database)
+        self.connection = databases.settings(self.kind).connection
+
+    def migrate(self, *arguments: str, code: int = 0) -> list[dict]:
+        return json.loads(self.run_command(
+            "migrate", *arguments, "--from", f"keystone={self.source}", "-f", "json", code=code))
+
+    def insert(self) -> None:
+        """Insert what Keystone's API refuses today, and its tables do not."""
+        ids = itertools.count(1000)
+        registered = {"region_id": None, "resource_name": "class:DISK_GB", "default_limit": 1,
+                      "description": None}
+        limit = {"project_id": self.cloud.child, "domain_id": None, "resource_limit": 9,
+                 "description": None, "registered_limit_id": self.cloud.registered}
+        real_keystone_databases.insert(self.source, [
+            ("project", {
+                "id": _LONG_ID, "name": "long", "domain_id": self.cloud.domain,
+                "parent_id": self.cloud.domain, "is_domain": False, "enabled": True,
+                "description": "p" * 300, "extra": "{}"}),
+            *(("registered_limit", {"internal_id": next(ids), **registered, **values})
+              for values in (
+                  # Its id is before that of the older one.
+                  {"id": "0-twin", "service_id": self.cloud.service, "region_id": "RegionOne",
+                   "resource_name": "class:VCPU"},
+                  {"id": "described", "service_id": self.cloud.service, "description": "d" * 300},
+                  {"id": "nobodys", "service_id": None},
+                  {"id": "lost", "service_id": "deleted"})),
+            *(("limit", {"internal_id": next(ids), **limit, **values}) for values in (
+                {"id": "0-second"},
+                {"id": _LONG_ID, "project_id": _LONG_ID, "description": "l" * 300},
+                {"id": "of-domain", "project_id": self.cloud.domain},
+                {"id": "of-twin", "project_id": self.cloud.parent,
+                 "registered_limit_id": "0-twin"},
+                {"id": "orphan", "registered_limit_id": "deleted"},
+                {"id": "of-nobodys", "registered_limit_id": "nobodys"},
+                {"id": "of-lost", "registered_limit_id": "lost"}))])
+
+    def read_ours(self, statement: str) -> list[tuple]:
+        engine = sa.create_engine(self.connection, poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            return sorted(tuple(row) for row in connection.execute(sa.text(statement)))
+
+    def test_each_has_its_line(self) -> None:
+        self.insert()
+        checked = self.migrate("check", code=2)
+        self.assertCountEqual(checked, self.migrate("copy", "--execute", code=2))
+        registered = self.cloud.registered
+        older = "is for the same resource, and older: Keystone answers from that"
+        self.assertEqual({
+            "0-twin": ("refused", f"{registered} {older}"),
+            "nobodys": ("refused", "it has no service"),
+            "lost": ("refused", "its service deleted is not there"),
+            "0-second": ("refused", f"{self.cloud.limit} {older}"),
+            "orphan": ("refused", "its registered limit deleted is not there"),
+            "of-nobodys": ("refused", "its registered limit nobodys is refused"),
+            "of-lost": ("refused", "its registered limit lost is refused"),
+        }, {row["id"]: (row["outcome"], row["details"]) for row in checked
+            if row["outcome"] != "create"})
+        self.assertEqual(
+            sorted([(registered, 10, "d" * 200), ("described", 1, "d" * 300)]),
+            self.read_ours("SELECT uuid, default_limit, description FROM registered_limits"))
+        self.assertEqual(sorted([
+            (self.cloud.limit, self.cloud.child, False, 5, None),
+            (_LONG_ID, _LONG_ID, False, 9, "l" * 300),
+            ("of-domain", self.cloud.domain, True, 9, None),
+            ("of-twin", self.cloud.parent, False, 9, None),
+        ]), self.read_ours(
+            "SELECT uuid, node_id, is_domain, resource_limit, description FROM limits"))
+        self.assertIn(
+            (_LONG_ID, "long", self.cloud.domain, "p" * 300),
+            self.read_ours("SELECT id, name, domain_id, description FROM catalog_projects"))
+        # The name of a service is in its "extra".
+        self.assertIn(("compute", "nova", "Compute"), self.read_ours(
+            "SELECT type, name, description FROM catalog_services"))
+        # There the root of all domains is a row like others.
+        self.assertNotIn(ROOT_ID, {row["id"] for row in checked})
+        self.assertNotIn((ROOT_ID,), self.read_ours("SELECT id FROM catalog_domains"))
+        again = self.migrate("copy", "--execute", code=2)
+        self.assertEqual({"equal", "refused"}, {row["outcome"] for row in again})
+        self.assertEqual([], self.migrate("diff"))
 
 
 _CATALOG = """
