@@ -90,6 +90,15 @@ def restrict(
     return made.set(username=user, password="secret").render_as_string(hide_password=False)
 
 
+def run_code(url: str, code: str) -> None:
+    """Run code with nova's own modules, for what only they can write.
+
+    :param url: of an API database; the code finds the path of a nova.conf in ``sys.argv[1]``.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        _run("nova's own code", "-c", code, str(_write_conf(folder, url)))
+
+
 def _empty(kind: str, schema: str, name: str) -> str:
     if kind == "sqlite":
         template = _made.get((kind, schema)) or _make_file(schema)
@@ -159,16 +168,24 @@ def _copy_tables(source: sa.URL, copy: sa.URL) -> None:
 
 def _sync(schema: str, url: sa.URL) -> None:
     """Have nova make its schema."""
-    connection = url.render_as_string(hide_password=False)
     with tempfile.TemporaryDirectory() as folder:
-        conf = pathlib.Path(folder, "nova.conf")
-        conf.write_text(
-            f"[DEFAULT]\nstate_path = {folder}\n[database]\nconnection = {connection}\n"
-            f"[api_database]\nconnection = {connection}\n")
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _RUN, "--config-file", str(conf),
-             *_SYNC[schema]],
-            env=os.environ | {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true"},
-            capture_output=True, text=True, timeout=300, check=False)
+        conf = _write_conf(folder, url.render_as_string(hide_password=False))
+        _run(f"nova-manage {' '.join(_SYNC[schema])}", "-c", _RUN, "--config-file", str(conf),
+             *_SYNC[schema])
+
+
+def _write_conf(folder: str, url: str) -> pathlib.Path:
+    conf = pathlib.Path(folder, "nova.conf")
+    conf.write_text(
+        f"[DEFAULT]\nstate_path = {folder}\ntransport_url = fake:///\n"
+        f"[database]\nconnection = {url}\n[api_database]\nconnection = {url}\n")
+    return conf
+
+
+def _run(what: str, *arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", *arguments],
+        env=os.environ | {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true"},
+        capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
-        raise RuntimeError(f"nova-manage {' '.join(_SYNC[schema])} failed:\n{done.stderr}")
+        raise RuntimeError(f"{what} failed:\n{done.stderr}")

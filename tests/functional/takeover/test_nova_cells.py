@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
-import subprocess
-import sys
 import uuid
 
 import fixtures
@@ -148,24 +144,11 @@ class NovaCellsTestCase(cases.CellsTestCase):
             "instance_uuid": instance_uuid, "project_id": "web", "user_id": "ann",
             "cell_id": None, "queued_for_delete": False, **values})
 
-    def run_nova(self) -> None:
-        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        conf = folder / "nova.conf"
-        conf.write_text(
-            f"[DEFAULT]\nstate_path = {folder}\ntransport_url = fake:///\n"
-            f"[database]\nconnection = {self.source}\n"
-            f"[api_database]\nconnection = {self.source}\n")
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _FILL, str(conf)], check=False, text=True,
-            env={**os.environ, "OS_NOVA_DISABLE_EVENTLET_PATCHING": "true"},
-            capture_output=True)
-        self.assertEqual(0, done.returncode, done.stderr)
-
 
 @databases.on_each_database
 class TestNovaCells(NovaCellsTestCase):
     def test_a_nova_of_today(self) -> None:
-        self.run_nova()
+        nova_databases.run_code(self.source, _FILL)
         left = [
             (HOST_MAPPING, "", "skipped", 2,
              "which host is in which cell is read in the databases of the cells"),
