@@ -7,6 +7,7 @@ import doctest
 import json
 import pathlib
 import re
+import select
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -28,11 +29,19 @@ def read_steps(page: pathlib.Path, sections: Sequence[str]) -> list[Step]:
     """Return the commands of some sections of a page, in their order."""
     steps: list[Step] = []
     for title in sections:
-        section = page.read_text().split(f"\n{title}\n{'=' * len(title)}\n")[1]
-        section = re.split(r"\n=+\n", section)[0]
+        section = _read_section(page.read_text(), title)
         for block in re.findall(r"\.\. code-block:: console\n\n((?:    .*\n|\n)+)", section):
             steps.extend(_read_block(block))
     return steps
+
+
+def _read_section(text: str, title: str) -> str:
+    """Return what stands below a title, with the sections below it."""
+    heading = re.search(rf"^{re.escape(title)}\n([=-])\1+\n", text, flags=re.MULTILINE)
+    if heading is None:
+        raise ValueError(f"no section is called {title}")
+    next_heading = r"\n=+\n" if heading[1] == "=" else r"\n(?:=+|-+)\n"
+    return re.split(next_heading, text[heading.end():])[0]
 
 
 def _read_block(block: str) -> list[Step]:
@@ -62,6 +71,26 @@ def run(
     return subprocess.run(
         ["bash", "-e"], input=script, env=environ, cwd=cwd, capture_output=True, text=True,
         timeout=seconds, check=False)
+
+
+def start(
+    step: Step, *, cwd: pathlib.Path, environ: Mapping[str, str], seconds: float
+) -> tuple[subprocess.Popen[str], subprocess.CompletedProcess[str]]:
+    """Start the command of a step, which goes on by itself until somebody ends it.
+
+    :param seconds: how long it may take until it says something.
+    :returns: the process, and its first line as ``find_differences`` takes it.
+    """
+    errors = cwd / "errors"
+    with errors.open("wb") as file:
+        process = subprocess.Popen(
+            ["bash", "-c", f"exec {step.command}"], cwd=cwd, env=environ,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file, text=True)
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], seconds)
+    line = process.stdout.readline() if ready else ""
+    return process, subprocess.CompletedProcess(
+        process.args, 0, f"{line}{_MARK}" if line else "", errors.read_text())
 
 
 def find_differences(

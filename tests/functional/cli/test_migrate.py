@@ -33,9 +33,9 @@ class _Cloud:
 
     def __init__(self) -> None:
         # The options make it another one than that of other tests.
-        keystone = keystone_service.shared("# the source of migrations\n")
-        self.database = keystone.folder / "keystone.sqlite"
-        self._admin = keystone_service.admin(keystone)
+        self.keystone = keystone_service.shared("# the source of migrations\n")
+        self.database = self.keystone.folder / "keystone.sqlite"
+        self._admin = keystone_service.admin(self.keystone)
         self.service = self._admin.make(
             "services", name="nova", type="compute", description="Compute")["id"]
         self._admin.make("endpoints", service_id=self.service, interface="public",
