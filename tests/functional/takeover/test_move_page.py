@@ -169,7 +169,7 @@ class TestMoveACloud(_ChapterTestCase):
         for number in range(3):
             self.claim(proxy.url, number + 1)
         shadows.wait_until(lambda: proxy.report().applied == 3)
-        self.play("Shadow and switch", state)
+        self.play("In the shadow", state)
         self.play_until_it_runs("The leases")
         self.claim(proxy.url, 4)
         self.play("The morning after", state)
