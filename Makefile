@@ -52,6 +52,7 @@ lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 soak: $(VENV)/installed-test ## managers and copies die, twenty times; new random claims; fifty runs of mirrors; fuzz; an hour of faults
 	$(BIN)/python -m tests.soak $(SOAK_ARGS)
 	PLACEMENT_TEST_KILLS=20 $(BIN)/python -m testtools.run tests.functional.cli.test_migrate_killed
+	$(BIN)/python -m testtools.run tests.bench.growth_smoke
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m testtools.run \
 		tests.functional.quota.test_grouped_writes tests.functional.quota.test_guard_random \
 		tests.functional.reservations.test_grouped_writes

@@ -3,19 +3,12 @@
 import collections
 import datetime
 import importlib.util
-import io
-import json
 import pathlib
 import shutil
-import sys
 import tempfile
 import unittest
-from contextlib import redirect_stderr, redirect_stdout
-
-import fixtures
 
 from benchmarks import (
-    __main__ as benchmarks,
     agreement,
     client,
     databases,
@@ -28,38 +21,11 @@ from benchmarks import (
     rows,
 )
 from tests import base
+from tests.bench import smoke
 
 
-@unittest.skipUnless(shutil.which("cc"), "plload needs a C compiler")
-class TestSmoke(base.TestCase):
-    """Some rows on SQLite, both sides, with turns of a moment.
-
-    Datasets stay for the next test, as those of one run do for the next row.
-    """
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        build = tempfile.TemporaryDirectory(prefix="placement-bench-")
-        cls.addClassCleanup(build.cleanup)
-        cls.build = build.name
-
-    def measured(self, *patterns):
-        """Run the rows; return what was written."""
-        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        said = io.StringIO()
-        with redirect_stdout(said), redirect_stderr(said):
-            benchmarks.main([
-                *("--database", "sqlite", *(f"--row={pattern}" for pattern in patterns)),
-                *("--scale", "0.004", "--pairs", "1", "--seconds", "0.1", "--clients", "2"),
-                *("--rounds", "1", "--keep"),
-                *("--upstream-python", sys.executable, "--keystone-python", sys.executable),
-                *("--build", self.build, "--results", str(folder)),
-            ])
-        document = json.loads((folder / "sqlite.json").read_text())
-        for path in (self.build, str(folder)):
-            self.assertNotIn(path, json.dumps(document))
-        return document
+class TestSmoke(smoke.SmokeTestCase):
+    """Some rows; the rest of those about growth is in ``growth_smoke``, for the long run."""
 
     @unittest.skipUnless(importlib.util.find_spec("placement"), "upstream is not installed")
     def test_both_sides_are_measured_and_agree(self):
@@ -87,15 +53,6 @@ class TestSmoke(base.TestCase):
             self.assertEqual([{expected}, {"200"}],
                              [set(row[side][0]["statuses"]) for side in ("ours", "upstream")])
 
-    def test_decisions_are_measured(self):
-        *ratios, statements = self.measured("growth-decision*")["growth"]
-        for found in ratios:
-            self.assertGreater(found["value"], 0)
-            self.assertTrue(all(found["detail"].values()), found)
-        self.assertEqual([True, False, False], [found["bound"] == 2 for found in ratios])
-        self.assertEqual(statements["value"] <= 5, statements["met"])
-        self.assertGreater(statements["value"], 1)
-
     def test_guarded_claims_are_measured(self):
         trees, one_tree = self.measured("growth-guard*")["growth"]
         self.assertIsNone(trees["bound"], "SQLite has none")
@@ -108,38 +65,6 @@ class TestSmoke(base.TestCase):
                 found["value"], max(detail["ratio_8"], detail["ratio_32"]))
             self.assertAlmostEqual(
                 detail["off_per_second_8"] / detail["enforce_per_second_8"], detail["ratio_8"])
-
-    def test_audited_claims_are_measured(self):
-        [found] = self.measured("growth-audit")["growth"]
-        detail = found["detail"]
-        self.assertEqual(1.05, found["bound"])
-        self.assertEqual(found["value"], max(
-            detail[f"on_together_ms_{clients}"] / detail[f"off_together_ms_{clients}"]
-            for clients in (8, 32)))
-
-    def test_a_count_over_cells_is_measured(self):
-        [found] = self.measured("growth-cells")["growth"]
-        detail = found["detail"]
-        self.assertEqual(2, found["bound"])
-        self.assertAlmostEqual(detail["ms_all"] / detail["ms_farthest"], found["value"])
-
-    def test_the_quota_of_all_is_measured(self):
-        [found] = self.measured("growth-quota-all")["growth"]
-        detail = found["detail"]
-        self.assertEqual(30, found["bound"])
-        self.assertEqual(found["value"], max(
-            detail[f"{when}_ms_all"] / detail[f"{when}_ms_one"]
-            for when in ("after_claim", "after_nothing")))
-
-    def test_requests_with_many_allocations_are_measured(self):
-        [found] = self.measured("growth-allocations")["growth"]
-        detail = found["detail"]
-        self.assertEqual(2, found["bound"])
-        self.assertEqual(found["value"], max(
-            detail[name] for name in detail if name.endswith("_ratio")))
-        self.assertAlmostEqual(
-            detail["claims_per_second_100k"] / detail["claims_per_second_1m"],
-            detail["claims_ratio"])
 
     def test_leases_are_measured(self):
         found = {each["name"]: each for each in self.measured("leases-*")["growth"]}
