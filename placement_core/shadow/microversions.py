@@ -8,3 +8,5 @@ CONSUMER_GENERATIONS = (1, 28)
 CONSUMER_TYPES, BEFORE_CONSUMER_TYPES = (1, 38), (1, 37)
 #: All ``required`` of a group of candidates count, not the last alone.
 ANY_TRAITS = (1, 39)
+#: Of answers that do not say which they have.
+FIRST = (1, 0)

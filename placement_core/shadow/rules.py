@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from placement_core.shadow import candidates
+from placement_core.shadow import candidates, microversions
 from placement_core.shadow.messages import Answer, Request, find_header
 
 
@@ -241,7 +241,7 @@ def _compare_summaries(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> st
 def _read_version(answer: Answer) -> tuple[int, int]:
     """Return the microversion of an answer; the first if it does not say."""
     match = _VERSION.search(answer.get("openstack-api-version") or "")
-    return (int(match[1]), int(match[2])) if match else (1, 0)
+    return (int(match[1]), int(match[2])) if match else microversions.FIRST
 
 
 def _compare_headers(first: Answer, second: Answer) -> tuple[str | None, tuple[str, ...]]:
