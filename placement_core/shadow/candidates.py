@@ -298,12 +298,12 @@ def _has_traits(
 
     One whose traits are not shown may have any.
     """
-    known = [summaries[provider].traits for provider in providers if provider in summaries]
-    shown = [names for names in known if names is not None]
-    if any(not traits.forbidden.isdisjoint(names) for names in shown):
+    all_traits = (summaries[provider].traits for provider in providers if provider in summaries)
+    shown_traits = [names for names in all_traits if names is not None]
+    if any(not traits.forbidden.isdisjoint(names) for names in shown_traits):
         return False
-    every: frozenset[str] = frozenset().union(*shown)
-    return len(shown) < len(providers) or all(
+    every: frozenset[str] = frozenset().union(*shown_traits)
+    return len(shown_traits) < len(providers) or all(
         not names.isdisjoint(every) for names in traits.required)
 
 

@@ -292,11 +292,12 @@ def _compare_spool(
     def advance(
         items: Iterable[Item], compared: int, left_out: int, record_id: str | None
     ) -> None:
-        found = [*tally.add(item for item in items if item.outcome in _DIFFERENCES),
-                 *_make_left_out(kind, left_out)]
+        new_items = [
+            *tally.add(item for item in items if item.outcome in _DIFFERENCES),
+            *_make_left_out(kind, left_out)]
         _advance(ctx, run, sides, {side.name: compared},
-                 [(side.name, item) for item in found], kind, record_id)
-        results.extend(found)
+                 [(side.name, item) for item in new_items], kind, record_id)
+        results.extend(new_items)
 
     done = spool.count_until(after)
     refused = comparison.list_refused((*earlier, *side.contents.left))
