@@ -93,16 +93,17 @@ class TestMetrics(ClaimsTestCase):
             self.ask("GET", path, token=None)
         after = self.numbers("http_request_seconds_count")
         self.assertEqual(
-            {("placement", "GET", "2xx"): 1, ("placement", "GET", "4xx"): 2,
-             ("limits", "GET", "2xx"): 1, ("capacity", "GET", "2xx"): 1},
+            {("placement", "2xx"): 1, ("placement", "4xx"): 2, ("limits", "2xx"): 1,
+             ("capacity", "2xx"): 1},
             {key: value - before.get(key, 0) for key, value in after.items()
              if value != before.get(key, 0)})
 
     def test_reads_that_are_answered_again_count(self) -> None:
+        before = self.numbers("http_request_seconds_count").get(("limits", "2xx"), 0)
         for number in (1, 2, 3):
             self.v3("GET", "/limits", status=200)
             self.assertEqual(
-                number, self.numbers("http_request_seconds_count")["limits", "2xx"])
+                before + number, self.numbers("http_request_seconds_count")["limits", "2xx"])
             self.assertEqual(
                 number,
                 self.numbers("http_operation_seconds_count")["limits", "GET /v3/limits", "2xx"])
