@@ -33,11 +33,14 @@ _LIMITS = (f"[limits]\nenforcement_model = tree\n\n"
 _BY_PLACEMENT = "count_usage_from_placement = true\n"
 _GUARDS = {guard: f"{_LIMITS}{_BY_PLACEMENT}guard = {guard}\n" for guard in ("off", "enforce")}
 _AUDITS = {"off": "", "on": "[audit]\nenabled = true\n"}
+_GROUPINGS = {"alone": "[placement]\nmax_grouped_consumers = 1\n", "grouped": ""}
 #: As in the rows about claims.
 _CLAIMERS = (8, 32)
 #: So many turns until every worker has seen claims of most projects.
 _WARM_TURNS = 6
 _QUOTA = "/capacity/v1/quota"
+#: Needs the index, and little else.
+_FIRST_CANDIDATES = "/allocation_candidates?resources=VCPU:1&limit=1"
 #: So many changes in a round.
 _CHANGES = 100
 
@@ -90,6 +93,20 @@ def start_seconds(bench: Bench, rounds: int) -> Found:
     return medians["seconds_100k"], medians
 
 
+def start_server(bench: Bench, rounds: int) -> Found:
+    """The first candidates of each worker of a new server, its processes included."""
+    database = bench.copy(bench.dataset(100_000))
+    seconds = []
+    for _ in range(rounds):
+        started = time.monotonic()
+        with bench.serving(database, workers=servers.WORKERS) as served:
+            # As many at once as make every worker load its index.
+            request = served.target.request("GET", _FIRST_CANDIDATES)
+            served.target.drive([request] * 4 * servers.WORKERS, 4 * servers.WORKERS)
+            seconds.append(time.monotonic() - started)
+    return statistics.median(seconds), {"fastest": min(seconds), "slowest": max(seconds)}
+
+
 def _time_starts(bench: Bench, rounds: int) -> Mapping[str, float]:
     """Let workers load the index; two rows show it, so it is measured once."""
     if bench.starts is None:
@@ -101,7 +118,7 @@ def _time_starts(bench: Bench, rounds: int) -> Mapping[str, float]:
                 with bench.serving(database) as served:
                     served.settle()
                     started = time.monotonic()
-                    served.target.must("GET", "/allocation_candidates?resources=VCPU:1&limit=1")
+                    served.target.must("GET", _FIRST_CANDIDATES)
                     seconds[size].append(time.monotonic() - started)
         bench.starts = {f"seconds_{size}": statistics.median(found)
                         for size, found in seconds.items()}
@@ -116,8 +133,7 @@ def change_work(bench: Bench, rounds: int) -> Found:
     database = bench.copy(dataset)
     with bench.serving(database, "writer") as writing, bench.serving(database, "reader") as served:
         writer, reader = _Connection(writing.target), _Connection(served.target)
-        path = "/allocation_candidates?resources=VCPU:1&limit=1"
-        reader.timed("GET", path)  # loads the index
+        reader.timed("GET", _FIRST_CANDIDATES)  # loads the index
         used: dict[bool, float] = {}
         for changing in (False, True):
             before = processes.cpu_seconds(served.process.pid)
@@ -126,7 +142,7 @@ def change_work(bench: Bench, rounds: int) -> Found:
                     writer.timed("PUT", f"/allocations/{datasets.uid('work', number)}",
                                  filling.allocation(dataset.host(number % dataset.hosts),
                                                     datasets.CLAIM, "bench-work"))
-                reader.timed("GET", path)
+                reader.timed("GET", _FIRST_CANDIDATES)
             used[changing] = 1000 * (processes.cpu_seconds(served.process.pid) - before) / changes
     return used[True] - used[False], {"read_ms": used[False], "change_and_read_ms": used[True]}
 
@@ -264,15 +280,40 @@ def audit(bench: Bench, rounds: int) -> Found:
                for clients in _CLAIMERS), medians
 
 
+def grouping_of_one(bench: Bench, rounds: int) -> Found:
+    """Claims of one client, which nobody shares a transaction with: alone, against grouped."""
+    medians = _group(bench, rounds, 1)
+    return medians["ratio_1"], medians
+
+
+def grouping_of_many(bench: Bench, rounds: int) -> Found:
+    """What the slowest hundredth of claims of many clients waits: grouped, against alone."""
+    clients = max(_CLAIMERS)
+    medians = _group(bench, rounds, clients)
+    if medians[f"grouped_together_ms_{clients}"] >= medians[f"alone_together_ms_{clients}"]:
+        raise RuntimeError(f"groups spare no processor time: {medians}")
+    return medians[f"grouped_p99_ms_{clients}"] / medians[f"alone_p99_ms_{clients}"], medians
+
+
+def _group(bench: Bench, rounds: int, clients: int) -> dict[str, float]:
+    """Let two services, one of which gives each claim its own transaction, take turns."""
+    dataset = bench.dataset(1000)
+    return _take_turns(
+        bench, dataset, rows.with_allocations(dataset)["claims"], _GROUPINGS, rounds,
+        claimers=(clients,))
+
+
 def _take_turns(
     bench: Bench, dataset: filling.Dataset, workload: workloads.Workload,
     settings_of: Mapping[str, str], rounds: int, *,
-    check: Callable[[Mapping[str, client.Target]], None],
+    check: Callable[[Mapping[str, client.Target]], None] | None = None,
+    claimers: Sequence[int] = _CLAIMERS,
 ) -> dict[str, float]:
     """Let two services of different settings take turns at claims.
 
     :param settings_of: {name: settings}; the second one's cost is compared to the first one's.
     :param check: sees that the settings make a difference.
+    :param claimers: numbers of clients to measure.
     :returns: medians by name and number of clients; ``ratio_``: of the rates.
     """
     first, second = settings_of
@@ -283,15 +324,16 @@ def _take_turns(
             name: stack.enter_context(bench.serving(
                 databases_of[name], workers=servers.WORKERS, settings=settings)).target
             for name, settings in settings_of.items()}
-        check(turns)
+        if check:
+            check(turns)
         for target in turns.values():
             # Workers learn what binds each project when it first claims.
-            workload.measure(target, min(_CLAIMERS), _WARM_TURNS * bench.turn_seconds)
+            workload.measure(target, min(claimers), _WARM_TURNS * bench.turn_seconds)
         for database in databases_of.values():
             bench.settle(database)
         for number in range(rounds):
             order = list(turns) if number % 2 else list(reversed(turns))
-            for clients in _CLAIMERS:
+            for clients in claimers:
                 rates = {}
                 for name in order:
                     measured = workload.measure(turns[name], clients, bench.turn_seconds)
@@ -299,6 +341,7 @@ def _take_turns(
                         raise RuntimeError(f"{name}: {measured.problems}")
                     rates[name] = measured.rate
                     found[f"{name}_per_second_{clients}"].append(measured.rate)
+                    found[f"{name}_p99_ms_{clients}"].append(measured.p99_ms)
                     together = sum(measured.cpu_ms.values())
                     for part, milliseconds in {**measured.cpu_ms, "together": together}.items():
                         found[f"{name}_{part}_ms_{clients}"].append(milliseconds)
@@ -421,6 +464,9 @@ MEASURES: Mapping[str, Measure] = {
     "growth-start-seconds": Measure(
         "cold start: the first candidates of a new worker, 100,000 hosts, seconds", 5, 5,
         start_seconds),
+    "growth-start-server": Measure(
+        "the same of a server of two workers, its processes included, seconds", None, 5,
+        start_server),
     "growth-memory": Measure(
         "resident memory of a worker at 100,000 hosts, MiB", 350, 10, memory),
     "growth-change-work": Measure(
@@ -438,6 +484,13 @@ MEASURES: Mapping[str, Measure] = {
         "a decision, the first of a new worker, 5,000 / 50 projects", None, 30, first_decision),
     "growth-decision-statements": Measure(
         "statements of the first decision of a new worker, 5,000 projects", 5, 3, statements),
+    # Claims without groups are what they were before there were any.
+    "growth-grouping-one": Measure(
+        "PUT /allocations of one client, max_grouped_consumers = 1 / default", 1.05, 6,
+        grouping_of_one),
+    "growth-grouping-p99": Measure(
+        "99th percentile of PUT /allocations of 32 clients, max_grouped_consumers = default / 1",
+        1, 6, grouping_of_many),
     "growth-guard": Measure(
         "PUT /allocations, 50 trees of 3 levels, guard = off / enforce",
         {"postgresql": 1.15, "mysql": 1.4}, 5, guard),
@@ -462,6 +515,9 @@ MEASURES: Mapping[str, Measure] = {
     "order-time": Measure(
         "1000 candidates among 10,000 hosts, the dearest order / rotate, ms of processor",
         1.1, 5, orders.took),
+    "order-time-loop": Measure(
+        "the same of a loop: 1000 candidates, a claim on one of them, its end", 1.1, 5,
+        orders.took_in_loop),
     # With 1,000 hosts and 10,000 leases; ms of processor time, server and database.
     "leases-create": Measure(
         "creating an instance lease of 4 slots among 10,000 leases, ms of processor",

@@ -75,10 +75,19 @@ def placed(bench: Bench, rounds: int) -> Found:
 def took(bench: Bench, rounds: int) -> Found:
     """Processor time of 1000 candidates among 10,000 hosts, the dearest order / rotate.
 
-    Services with different orders, on one database, take turns.
+    Nothing changes between searches.
     """
+    return _compare_orders(bench, rounds, workloads.Reads(rows.candidates_paths(_LIMIT)))
+
+
+def took_in_loop(bench: Bench, rounds: int) -> Found:
+    """The same of the schedule loop, in which a host has changed before each search."""
+    return _compare_orders(bench, rounds, workloads.ScheduleLoop(rows.candidates_paths(_LIMIT)))
+
+
+def _compare_orders(bench: Bench, rounds: int, workload: workloads.Workload) -> Found:
+    """Let services with different orders, on one database, take turns."""
     database = bench.copy(bench.dataset(_HOSTS_TO_SORT))
-    workload = workloads.Reads(rows.candidates_paths(_LIMIT))
     found: dict[str, list[float]] = {name: [] for name in _make_orders()}
     with contextlib.ExitStack() as stack:
         targets = {name: stack.enter_context(bench.serving(

@@ -42,6 +42,7 @@ class Measurement:
     elapsed: float
     p50_ms: float
     p95_ms: float
+    p99_ms: float
     cpu_ms: dict[str, float]
     statuses: dict[str, int]
     mean_bytes: int
@@ -67,6 +68,7 @@ def summarise(drive: client.Drive, *, steps: int = 1) -> Measurement:
         elapsed=drive.elapsed,
         p50_ms=_quantile(first, 0.5),
         p95_ms=_quantile(first, 0.95),
+        p99_ms=_quantile(first, 0.99),
         cpu_ms={name: seconds * 1000 / max(1, len(ended)) for name, seconds in drive.cpu.items()},
         statuses=dict(sorted(statuses.items())),
         mean_bytes=sum(one.size for one in sent) // max(1, len(sent)),
