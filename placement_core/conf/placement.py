@@ -4,6 +4,8 @@ from oslo_config import cfg
 
 GROUP = cfg.OptGroup("placement", title="Placement")
 
+#: Of ``max_search_dead_ends``.
+DEFAULT_DEAD_ENDS = 200_000
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 
 OPTIONS: list[cfg.Opt] = [
@@ -56,6 +58,16 @@ OPTIONS: list[cfg.Opt] = [
         help="How many groups (resources, resources1, resources_NET and so on) one request for "
         "candidates may have; more are refused with 400. Nova needs one for each flavor group, "
         "port and accelerator of an instance.",
+    ),
+    cfg.IntOpt(
+        "max_search_dead_ends",
+        default=DEFAULT_DEAD_ENDS,
+        min=1000,
+        max=10_000_000,
+        help="How many steps of the search for one request may come to nothing, beyond those "
+        "that each tree and each candidate found allow; a request that needs more is refused "
+        "with 400. Only groups of unequal amounts on many unequal devices do. With the default "
+        "such a request costs a worker about a second.",
     ),
     cfg.IntOpt(
         "max_candidates_size",

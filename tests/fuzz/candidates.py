@@ -16,13 +16,7 @@ import random
 import sys
 import time
 
-from placement_core.placement.candidates import (
-    answers,
-    backtracking,
-    errors,
-    search,
-    search_budget,
-)
+from placement_core.placement.candidates import answers, backtracking, errors, search
 from placement_core.placement.candidates.requests import (
     AggregateFilter,
     CandidatesRequest,
@@ -72,7 +66,7 @@ def bounds(snapshot, request, found: int) -> tuple[int, int]:
     # matches parts with rows.
     node = widest * parts * (parts + len(request.same_subtree) + 1)
     allowance = backtracking.ALLOWANCE * (parts + len(request.same_subtree) + 1)
-    return usual, node * (allowance * (2 * trees + found + 1) + search_budget.REQUEST_BUDGET)
+    return usual, node * (allowance * (2 * trees + found + 1) + request.most_dead_ends)
 
 
 def work(rows, request) -> Work:

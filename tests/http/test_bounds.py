@@ -106,6 +106,37 @@ class TestGroups(http_base.HttpTestCase):
             "GET", f"/allocation_candidates?{groups}&group_policy=none").status_int)
 
 
+class TestSearches(http_base.HttpTestCase):
+    """Unequal amounts that fill unequal devices in too many ways to try."""
+
+    options = {("placement", "max_search_dead_ends"): 5_000}
+    #: 1000 in 30 amounts, all but one multiples of 3: they do not fill ten hundreds.
+    amounts = (*(27, 30, 33, 36, 39) * 5, 30, 33, 33, 39, 40)
+
+    def setUp(self) -> None:
+        super().setUp()
+        ctx = self.parts[0].context()
+        with db.write(ctx):
+            host = factories.provider(ctx, "host", inventory={"VCPU": 1})
+            for number in range(10):
+                factories.provider(
+                    ctx, f"device-{number}", parent=host, inventory={"PGPU": 100})
+
+    def test_too_much_work(self) -> None:
+        groups = "&".join(
+            f"resources{number}=PGPU:{amount}" for number, amount in enumerate(self.amounts, 1))
+        for path in ("/allocation_candidates", "/capacity/v1/explain/allocation_candidates"):
+            response = self.ask("GET", f"{path}?{groups}&group_policy=none")
+            self.assert_refused(400, "too many ways that come to nothing", response)
+        response = self.ask("POST", "/capacity/v1/claims", {"claim": {
+            "project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "find": {
+                "members": 1, "group_policy": "none", "groups": {
+                    str(number): {"resources": {"PGPU": amount}}
+                    for number, amount in enumerate(self.amounts, 1)}}}})
+        self.assertIn(response.status_int, (400, 409), response.text)
+        self.assertEqual({}, self.ask("GET", "/usages?project_id=p").json["usages"])
+
+
 class TestAnswers(http_base.HttpTestCase):
     """64 KiB of allocation requests."""
 

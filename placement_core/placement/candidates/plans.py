@@ -58,7 +58,7 @@ class Plan:
     aggregates: frozenset[str]
     has_strict_rules: bool = dataclasses.field(init=False)
     has_rules: bool = dataclasses.field(init=False)
-    budget: SearchBudget = dataclasses.field(default_factory=SearchBudget)
+    budget: SearchBudget
     # These two live as long as the search for one request, which bounds them.
     _rooms: dict[tuple[int, int], int] = dataclasses.field(default_factory=dict)
     _classes: dict[Hashable, int] = dataclasses.field(default_factory=dict)
@@ -95,7 +95,8 @@ class Plan:
                 for class_id in demand},
             classes=frozenset(wanted),
             traits=frozenset(snapshot.names.trait_ids[name] for name in _list_traits(request)),
-            aggregates=frozenset(_list_aggregates(request)))
+            aggregates=frozenset(_list_aggregates(request)),
+            budget=SearchBudget(request.most_dead_ends))
 
     def __post_init__(self) -> None:
         self.has_strict_rules = bool(self.one_per_tree or self.subtrees or self.required)

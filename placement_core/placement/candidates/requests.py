@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from placement_core.conf.placement import DEFAULT_DEAD_ENDS
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TraitFilter:
@@ -49,6 +51,7 @@ class CandidatesRequest:
     :ivar same_subtree: sets of suffixes whose providers share a subtree.
     :ivar limit: how many allocation requests at most; None is all.
     :ivar nested: candidates may use several providers of one tree (1.29).
+    :ivar most_dead_ends: the budget of its search (``search_budget``).
     """
 
     groups: tuple[RequestGroup, ...]
@@ -57,6 +60,7 @@ class CandidatesRequest:
     same_subtree: tuple[frozenset[str], ...] = ()
     limit: int | None = None
     nested: bool = True
+    most_dead_ends: int = DEFAULT_DEAD_ENDS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,8 +8,6 @@ and one budget for the whole request is charged for what goes beyond.
 
 from __future__ import annotations
 
-#: How many nodes of a request's search may be dead ends beyond the allowances.
-REQUEST_BUDGET = 200_000
 #: How many nodes one draw takes.
 _NODES_PER_DRAW = 500
 
@@ -28,9 +26,13 @@ class SearchBudget:
 
     __slots__ = ("abandoned_trees", "nodes_left", "steps")
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: int) -> None:
+        """Initialize the budget.
+
+        :param nodes: how many may be dead ends beyond the allowances.
+        """
         self.steps = 0
-        self.nodes_left = REQUEST_BUDGET
+        self.nodes_left = nodes
         self.abandoned_trees = 0
 
     def draw(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from placement_core.http.placement_api import microversions as mv
-from placement_core.placement.candidates import search_budget
 from tests import databases
 from tests.http.placement_api.cases import PlacementTestCase
 
@@ -92,8 +91,9 @@ class TestCandidates(PlacementTestCase):
 
 
 class TestTooHard(PlacementTestCase):
+    options = {("placement", "max_search_dead_ends"): 5_000}
+
     def test_packing_that_nobody_can_do_in_time_is_refused(self):
-        self.patch(search_budget, "REQUEST_BUDGET", 5_000)
         root = self.provider("host", VCPU=1)
         for number in range(10):
             self.provider(f"device-{number}", root, PGPU=100)

@@ -9,8 +9,8 @@ from placement_core.placement.candidates import explain
 
 def candidates(call: Call) -> Reply:
     """Return what each part of a request for allocation candidates left."""
-    request = query.parse(
-        call.query, call.microversion, call.services.conf.placement.max_request_groups)
+    request = query.parse_bounded(
+        call.query, call.microversion, call.services.conf.placement)
     snapshot = call.services.index.snapshot(call.ctx)
     most = call.services.conf.placement.max_allocation_candidates
     explanation = explain.explain_candidates(

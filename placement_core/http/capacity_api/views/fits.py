@@ -12,8 +12,8 @@ _PAGE = 1000
 
 def show(call: Call) -> Reply:
     """Return how many more of a request fit, on which hosts, and what stops the next one."""
-    request = query.parse(
-        call.query, call.microversion, call.services.conf.placement.max_request_groups)
+    request = query.parse_bounded(
+        call.query, call.microversion, call.services.conf.placement)
     request_fits = fits.find(
         call.services.index.snapshot(call.ctx), request,
         most_hosts=min(request.limit or _PAGE, call.services.conf.api.max_page_size),

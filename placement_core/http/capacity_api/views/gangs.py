@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from oslo_config import cfg
+
 from placement_core.http.operations import Call, Reply
 from placement_core.http.placement_api import microversions as mv
 from placement_core.http.placement_api.queries import candidates as query
@@ -29,7 +31,7 @@ def claim(call: Call) -> Reply:
     owner = GangOwner(body["project_id"], body["user_id"], body["consumer_type"],
                       _choose_uuids(body["find"]))
     gang = call.services.gang_claims.claim(
-        call.ctx, _parse(body["find"], call.services.conf.placement.max_request_groups), owner,
+        call.ctx, _parse(body["find"], call.services.conf.placement), owner,
         hold_seconds=body.get("hold_seconds"), dry_run=dry_run)
     return Reply(200 if dry_run else 201, {"claim": _render(gang, owner, dry_run=dry_run)})
 
@@ -47,15 +49,17 @@ def _choose_uuids(find: Mapping[str, Any]) -> list[str]:
     return uuids
 
 
-def _parse(find: Mapping[str, Any], most_groups: int) -> GangRequest:
+def _parse(find: Mapping[str, Any], options: cfg.ConfigOpts.GroupAttr) -> GangRequest:
     members = find["members"]
     return GangRequest(
-        _parse_shape(find, most_groups), members, find.get("min_members", members),
+        _parse_shape(find, options), members, find.get("min_members", members),
         max_per_host=find.get("max_per_host"),
         **{name: levels.parse(find[name]) for name in _LEVELS if name in find})
 
 
-def _parse_shape(find: Mapping[str, Any], most_groups: int) -> CandidatesRequest:
+def _parse_shape(
+    find: Mapping[str, Any], options: cfg.ConfigOpts.GroupAttr
+) -> CandidatesRequest:
     """Return what a member needs, read as the query of allocation candidates."""
     parameters = _list_parameters(find, "")
     for suffix, group in find.get("groups", {}).items():
@@ -66,7 +70,7 @@ def _parse_shape(find: Mapping[str, Any], most_groups: int) -> CandidatesRequest
         parameters["same_subtree"] = [",".join(suffixes) for suffixes in find["same_subtree"]]
     if find.get("root_required"):
         parameters["root_required"] = [",".join(find["root_required"])]
-    return query.parse(parameters, mv.NEWEST, most_groups)
+    return query.parse_bounded(parameters, mv.NEWEST, options)
 
 
 def _list_parameters(group: Mapping[str, Any], suffix: str) -> dict[str, list[str]]:

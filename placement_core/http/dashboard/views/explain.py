@@ -78,8 +78,8 @@ def _parse(call: Call, query: Mapping[str, list[str]]) -> CandidatesRequest:
     problem = _SCHEMA.validate({name: values[-1] for name, values in query.items()})
     if problem is not None:
         raise validation.InvalidQuery(problem)
-    return candidates.parse(
-        query, microversions.NEWEST, call.services.conf.placement.max_request_groups)
+    return candidates.parse_bounded(
+        query, microversions.NEWEST, call.services.conf.placement)
 
 
 def _explain(call: Call, request: CandidatesRequest) -> CandidatesExplanation:

@@ -6,8 +6,11 @@ Source: spec placement_api §4.1. Differs: every value of ``limit`` and
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from oslo_config import cfg
 
 from placement_core.http import validation
 from placement_core.http.operations import Ladder, Version
@@ -60,6 +63,19 @@ def parse(
         limit=limit,
         nested=version >= mv.NESTED_CANDIDATES,
     )
+
+
+def parse_bounded(
+    query: Query, version: Version, options: cfg.ConfigOpts.GroupAttr
+) -> requests.CandidatesRequest:
+    """Return what a query string asks for, within the bounds of a site.
+
+    :param options: those of ``[placement]``.
+    :raises TooManyGroups: as ``parse``.
+    :raises errors.Invalid: as ``parse``.
+    """
+    request = parse(query, version, options.max_request_groups)
+    return dataclasses.replace(request, most_dead_ends=options.max_search_dead_ends)
 
 
 def _parse_limit(texts: Sequence[str]) -> int | None:

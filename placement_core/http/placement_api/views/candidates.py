@@ -15,7 +15,7 @@ def list_(call: Call) -> Reply:
     """Return where the requested amounts fit."""
     version = call.microversion
     options = call.services.conf.placement
-    request = query.parse(call.query, version, options.max_request_groups)
+    request = query.parse_bounded(call.query, version, options)
     snapshot = call.services.index.snapshot(call.ctx)
     most = options.max_allocation_candidates
     form = answers.ResponseFormat(

@@ -2,7 +2,7 @@ import tracemalloc
 
 import hypothesis
 
-from placement_core.placement.candidates import errors, explain, search, search_budget
+from placement_core.placement.candidates import errors, explain, search
 from placement_core.placement.candidates.requests import (
     AggregateFilter,
     CandidatesRequest,
@@ -479,11 +479,12 @@ class TestWork(base.TestCase):
                 ask(snapshot, group(), limit=5).candidates, ask(snapshot, group(), limit=5).cut))
 
     def test_trees_that_cost_too_much(self):
-        self.patch(search_budget, "REQUEST_BUDGET", 10_000)
         snapshot = snapshots.build(*test_search_budget.host(10, capacity=100),
                                    *test_search_budget.host(1, first=101, capacity=2000))
-        explained = explain.explain_candidates(snapshot, test_search_budget.hopeless(limit=10))
+        explained = explain.explain_candidates(
+            snapshot, test_search_budget.hopeless(limit=10, most_dead_ends=10_000))
         self.assertEqual(1, explained.candidates)
         self.assertIn("1 provider trees cost too much to search", explained.cut)
         self.assertRaises(
-            errors.TooHard, explain.explain_candidates, snapshot, test_search_budget.hopeless())
+            errors.TooHard, explain.explain_candidates, snapshot,
+            test_search_budget.hopeless(most_dead_ends=10_000))

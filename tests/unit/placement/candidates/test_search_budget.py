@@ -7,7 +7,7 @@ import tracemalloc
 import hypothesis
 from hypothesis import strategies as st
 
-from placement_core.placement.candidates import errors, search, search_budget
+from placement_core.placement.candidates import errors, search
 from placement_core.placement.candidates.requests import (
     CandidatesRequest,
     RequestGroup,
@@ -170,19 +170,25 @@ class TestWork(base.TestCase):
 class TestTooHard(base.TestCase):
     """Packing unequal amounts is hard for everybody; that is said instead of tried for ever."""
 
-    def setUp(self):
-        super().setUp()
-        # As it is it lasts for some seconds.
-        self.patch(search_budget, "REQUEST_BUDGET", 5_000)
+    # By default it lasts for some seconds.
+    dead_ends = 5_000
 
     def test_refused(self):
         for limit in (None, 10):
-            self.assertRaises(errors.TooHard, search.find,
-                              snapshots.build(*host(10, capacity=100)), hopeless(limit=limit))
+            self.assertRaises(
+                errors.TooHard, search.find, snapshots.build(*host(10, capacity=100)),
+                hopeless(limit=limit, most_dead_ends=self.dead_ends))
+
+    def test_the_request_says_after_how_much(self):
+        snapshot = snapshots.build(*host(10, capacity=100), *host(1, first=101, capacity=2000))
+        few, more = (search.find(snapshot, hopeless(limit=10, most_dead_ends=dead_ends)).steps
+                     for dead_ends in (1_000, 10_000))
+        self.assertLess(2 * few, more)
 
     def test_others_are_found_under_a_limit(self):
         rows = [*host(10, capacity=100), *host(10, first=101, capacity=200)]
-        found = search.find(snapshots.build(*rows), hopeless(limit=10))
+        found = search.find(
+            snapshots.build(*rows), hopeless(limit=10, most_dead_ends=self.dead_ends))
         self.assertEqual(10, len(found))
 
 
@@ -208,11 +214,11 @@ class TestMemory(base.TestCase):
 
     def test_bounded_by_the_budget(self):
         """What is remembered of branches that came to nothing has a bound too."""
-        self.patch(search_budget, "REQUEST_BUDGET", 10_000)
         snapshot = snapshots.build(*host(10, capacity=100))
         tracemalloc.start()
         try:
-            self.assertRaises(errors.TooHard, search.find, snapshot, hopeless(limit=1))
+            self.assertRaises(errors.TooHard, search.find, snapshot,
+                              hopeless(limit=1, most_dead_ends=10_000))
             self.assertLess(tracemalloc.get_traced_memory()[1], 10_000 * 400)
         finally:
             tracemalloc.stop()
