@@ -131,12 +131,17 @@ def list_stale_reads(
                 earlier[event.name] = set(known.possible)
             known.write(event)
         elif (not known.may_be(event.value) and event.value in earlier.get(event.name, ())
-              and any(event.server == time.server and time.began <= event.began <= time.ended
-                      for time in stale_times)):
+              and _is_stale(event, stale_times)):
             stale.append(event)
         else:
             known.read(event.value)
     return stale
+
+
+def _is_stale(read: Read, stale_times: Iterable[StaleTime]) -> bool:
+    """Return whether a read was in a time in which its server may say what was before."""
+    return any(read.server == time.server and time.began <= read.began <= time.ended
+               for time in stale_times)
 
 
 def check_versions(events: Iterable[Event]) -> list[str]:
@@ -156,6 +161,31 @@ def check_versions(events: Iterable[Event]) -> list[str]:
             if version.number < highest:
                 faults.append(f"{name} had version {version.number} at {version.began:.3f}, after "
                              f"it had {highest}")
+    return faults
+
+
+def check_tags(events: Iterable[Event], stale_times: Sequence[StaleTime] = ()) -> list[str]:
+    """Find entity tags that stood for two values, or came back after a newer one.
+
+    :param events: those of one object in their order.
+    """
+    faults = []
+    values: dict[tuple[str, str], Hashable] = {}
+    #: {(object, server): its tags, the newest one last}
+    tags: dict[tuple[str, int | None], list[str]] = collections.defaultdict(list)
+    for event in events:
+        if not isinstance(event, Read) or event.tag is None or _is_stale(event, stale_times):
+            continue
+        value = values.setdefault((event.name, event.tag), event.value)
+        if value != event.value:
+            faults.append(f"{event.name} had the tag {event.tag} with {show(value)}, and at "
+                          f"{event.began:.3f} with {show(event.value)}")
+        of_server = tags[event.name, event.server]
+        if event.tag not in of_server:
+            of_server.append(event.tag)
+        elif event.tag != of_server[-1]:
+            faults.append(f"{event.name} had the tag {event.tag} again at {event.began:.3f}, "
+                          f"after {of_server[-1]}")
     return faults
 
 

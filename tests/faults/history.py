@@ -35,6 +35,7 @@ class Answer:
     :ivar status: None: no answer.
     :ivar began, ended: in seconds of one clock.
     :ivar retry_after: whether the answer said when to try again.
+    :ivar tag: its entity tag.
     """
 
     client: str
@@ -44,6 +45,7 @@ class Answer:
     began: float
     ended: float
     retry_after: bool = False
+    tag: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class Read:
     """What an object was, as the client saw that changes it.
 
     :ivar server: as of a write.
+    :ivar tag: the entity tag of the answer; of a 304, what the tag stood for is the value.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Read:
     began: float
     ended: float
     server: int | None = None
+    tag: str | None = None
 
     def __str__(self) -> str:
         """Return it in a few words."""

@@ -164,6 +164,7 @@ def play(
     wrong += checker.check_silence(history.answers, ended, recovery)
     stale = checker.list_stale_reads(history.events, frozenset(), director.stale_times)
     wrong += director.wrong + wait_for_events(cloud) + check(cloud, history, stale)
+    wrong += checker.check_tags(history.events, director.stale_times)
     history.close()
     return _report(
         kind, seed, ended - began, engine, director, history, ended, len(stale), wrong)

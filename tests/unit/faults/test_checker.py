@@ -109,6 +109,35 @@ class TestVersions(base.TestCase):
         self.assertEqual([], self.check((2, 0, 3), (1, 2, 5)))
 
 
+class TestTags(base.TestCase):
+
+    def check(self, *reads, stale_times=()):
+        """Check reads of (value, tag, server), one after the other."""
+        return checker.check_tags([
+            Read("limit", value, number, number + 0.1, server, tag)
+            for number, (value, tag, server) in enumerate(reads)], stale_times)
+
+    def test_as_they_should_be(self):
+        self.assertEqual([], self.check(
+            (1, "a", 1), (1, "a", 1), (1, "b", 2), (2, "c", 1), (2, "c", 1), (1, "d", 1)))
+
+    def test_one_tag_of_two_answers(self):
+        [wrong] = self.check((1, "a", 1), (2, "a", 1))
+        self.assertIn("had the tag a with 1, and at 1.000 with 2", wrong)
+
+    def test_a_tag_comes_back(self):
+        [wrong] = self.check((1, "a", 1), (2, "b", 1), (1, "a", 1))
+        self.assertIn("had the tag a again at 2.000, after b", wrong)
+
+    def test_tags_of_other_processes(self):
+        self.assertEqual([], self.check((1, "a", 1), (1, "b", 2), (1, "a", 1), (1, "b", 2)))
+
+    def test_a_process_that_may_say_what_was_before(self):
+        reads = (1, "a", 1), (2, "b", 1), (1, "a", 1)
+        self.assertEqual([], self.check(*reads, stale_times=[checker.StaleTime(1, 1.5, 3)]))
+        self.assertEqual(1, len(self.check(*reads, stale_times=[checker.StaleTime(2, 1.5, 3)])))
+
+
 class TestTogether(base.TestCase):
 
     def check(self, final, *more):
