@@ -49,10 +49,11 @@ test-oldest: $(VENV)/installed-test ## test with the oldest dependencies that se
 lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 	$(BIN)/python -m tests.run lint
 
-soak: $(VENV)/installed-test ## managers and copies die, twenty times; new random claims; fifty runs of mirrors; fuzz; an hour of faults
+soak: $(VENV)/installed-test ## managers and copies die, twenty times; costly requests; new random claims; fifty runs of mirrors; fuzz; an hour of faults
 	$(BIN)/python -m tests.soak $(SOAK_ARGS)
 	PLACEMENT_TEST_KILLS=20 $(BIN)/python -m testtools.run tests.functional.cli.test_migrate_killed
 	$(BIN)/python -m testtools.run tests.bench.growth_smoke
+	$(BIN)/python -m tests.costly_requests
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m testtools.run \
 		tests.functional.quota.test_grouped_writes tests.functional.quota.test_guard_random \
 		tests.functional.reservations.test_grouped_writes
