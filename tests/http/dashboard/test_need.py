@@ -215,6 +215,7 @@ class TestAnswers(AnswersTestCase):
             # Neither does the choice of a class tell which ones there are.
             self.assertEqual(room, page.find(id="resource-class") is not None)
             self.assertEqual(room, "Late events" in read(page.find(id="strip")))
+            self.assertEqual(room, "Resource class" in read(page.find(id="strip")))
 
     def test_names_of_projects_that_the_caller_does_not_see(self) -> None:
         """A name is looked for among those that the caller may ask about."""
