@@ -65,7 +65,9 @@ def find_members(
     topology = _Topology(snapshot, copies.find_sites(choices, depth, request.members))
     taken = _choose_sites(topology, request)
     if taken is None:
-        raise _explain(topology, request, exclude_reserved=exclude_reserved)
+        anywhere = topology if not depth else _Topology(
+            snapshot, copies.find_sites(choices, 0, request.members))
+        raise _explain(topology, anywhere, request, exclude_reserved=exclude_reserved)
     return _list_members(topology, request, choices.plan, taken)
 
 
@@ -194,11 +196,14 @@ def _make_allocations(plan: Plan, combination: Combination) -> dict[str, dict[st
 
 
 def _explain(
-    topology: _Topology, request: GangRequest, *, exclude_reserved: bool
+    topology: _Topology, anywhere: _Topology, request: GangRequest, *, exclude_reserved: bool
 ) -> errors.NoRoomForGang:
-    """Return why too few members fit."""
-    everywhere, _ = topology.make_sites(dataclasses.replace(
-        request, within=None, pack_by=None, spread_by=None))
+    """Return why too few members fit.
+
+    :param topology: of the parts of trees that levels name.
+    :param anywhere: of whole hosts.
+    """
+    everywhere = _list_sites(anywhere, request)
     total = planner.count_room(everywhere, everywhere.within, request.max_per_host)
     reason = None
     if not total:
@@ -208,14 +213,21 @@ def _explain(
     levels_asked: Sequence[Level] = list(dict.fromkeys((*request.levels, _HOST)))
     return errors.NoRoomForGang(
         request.members, request.min_members, sum(total.values()),
-        [_find_largest(topology, everywhere, level, request) for level in levels_asked], reason)
+        [_find_largest(topology if level.kind == "tree" else anywhere, level, request)
+         for level in levels_asked], reason)
+
+
+def _list_sites(topology: _Topology, request: GangRequest) -> Sites:
+    """Return all sites, whatever domains they are in."""
+    return topology.make_sites(dataclasses.replace(
+        request, within=None, pack_by=None, spread_by=None))[0]
 
 
 def _find_largest(
-    topology: _Topology, sites: Sites, level: Level, request: GangRequest
+    topology: _Topology, level: Level, request: GangRequest
 ) -> errors.LargestDomain:
     numbers = topology.number(level)
-    room = planner.count_room(sites, numbers, request.max_per_host)
+    room = planner.count_room(_list_sites(topology, request), numbers, request.max_per_host)
     room.pop(-1, None)
     if not room:
         return errors.LargestDomain(level.text, None, 0)

@@ -189,8 +189,11 @@ class TestOrder(base.TestCase):
         # No host has a provider that deep.
         members = self.find(rows, 10, {"VCPU": 1}, order_by="tree:5")
         self.assertEqual(10, len(members))
-        self.assertRaises(
+        refusal = self.assertRaises(
             errors.NoRoomForGang, self.find, rows, 10, {"VCPU": 1}, within="tree:5")
+        self.assertEqual(10, refusal.holds)
+        self.assertIn("no tree:5 has room for one; the largest host", str(refusal))
+        self.assertIn("there is room for 10 in total", str(refusal))
 
     def test_members_of_the_root(self):
         """Those that use no part come first on their host."""
