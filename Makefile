@@ -59,6 +59,8 @@ soak: $(VENV)/installed-test ## managers and copies die, twenty times; costly re
 		tests.functional.reservations.test_grouped_writes
 	$(BIN)/python -m tests.mirrors $(MIRROR_ARGS)
 	$(BIN)/python -m tests.fuzz.contract $(FUZZ_ARGS)
+	for kind in postgresql mysql; do $(BIN)/python .ci/with_databases.py -- \
+		$(BIN)/python -m tests.fuzz.contract --kind $$kind $(FUZZ_ARGS) || exit 1; done
 	$(BIN)/python -m tests.faults --seconds 900
 
 fuzz: $(VENV)/installed-test ## send requests made from the OpenAPI document, for ten minutes

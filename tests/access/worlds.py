@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import sqlite3
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -89,6 +90,7 @@ class AccessWorld(worlds.World):
         #: {project: the variables of the paths of what it has}
         self._objects: dict[str, Mapping[str, Mapping[str, str]]] = {}
         super().__init__()
+        self._watching = sqlite3.connect(self.connection.removeprefix("sqlite:///"))
         conf = base.configuration(self.connection, {
             ("api", "auth_strategy"): "keystone", ("least_stranded", "shape"): ["VCPU:1"]})
         self._served = answers.CheckedAnswers(app.make_app(conf), app.APIS)
@@ -216,8 +218,13 @@ class AccessWorld(worlds.World):
 
     def _read_data_version(self) -> int:
         """Return a number that changes when another connection writes to the database."""
-        ((version,),) = self._live.execute("PRAGMA data_version")
+        ((version,),) = self._watching.execute("PRAGMA data_version")
         return int(version)
+
+    def close(self) -> None:
+        """Let the database go."""
+        self._watching.close()
+        super().close()
 
 
 def _name_key(name: str, value: Any) -> str:

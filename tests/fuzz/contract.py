@@ -1,12 +1,13 @@
 """Looks for requests whose answers break what the OpenAPI document says.
 
     python -m tests.fuzz.contract --seconds 600 [--seed 1] [--operation get_usages] [--examples 20]
+        [--kind postgresql]
 
 Schemathesis makes requests from the document that the service itself serves: half of them valid,
 half of them not. No answer may be a 5xx, have another status or another body than the document
 says, or accept what its schema refuses. Each operation begins in the same small world, and every
 request that wrote something is undone, so what is printed (the name of the operation, and the
-seed) repeats a failure.
+seed) repeats a failure. A world on PostgreSQL or MariaDB needs a server, as the tests do.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from schemathesis import GenerationMode, checks
 
 from placement_core.http.placement_api import microversions as mv
 from placement_core.http.versions import HEADER, format_version
+from tests import databases
 from tests.fuzz import worlds
 
 _SEEDS = 1_000_000
@@ -91,7 +93,7 @@ def play(
         except (Exception, BaseExceptionGroup) as error:
             failures.append(
                 f"{error}\nRepeat it: python -m tests.fuzz.contract --seed {seed} "
-                f"--examples {examples} --microversion {number} "
+                f"--examples {examples} --microversion {number} --kind {world.kind} "
                 f"--operation {get_name(operation)}\n")
     return failures
 
@@ -140,6 +142,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, help="the first seed (another one each time)")
     parser.add_argument("--examples", type=int, default=20, help="of each kind (20)")
     parser.add_argument("--operation", help="only the one with this operationId, once")
+    parser.add_argument(
+        "--kind", choices=databases.KINDS, default="sqlite", help="of the database (sqlite)")
     parser.add_argument("--microversion", help="(each seed has one, the next seed the one before)")
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
@@ -149,7 +153,7 @@ def main(arguments: list[str]) -> int:
     seed, bad = first, 0
     played: Counter[str] = Counter()
     statuses: Counter[int] = Counter()
-    with worlds.make_world() as world:
+    with worlds.make_world(options.kind) as world:
         while time.monotonic() < until:
             number = options.microversion or format_version(
                 mv.ALL[-1 - seed % len(mv.ALL)].version)

@@ -9,11 +9,13 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+import sqlalchemy as sa
 import webob
 
 from placement_core import app, services
-from placement_core.cells import schema
+from placement_core.cells import schema as cell_schema
 from placement_core.http.versions import HEADER
+from placement_core.migrations import schema
 from tests import databases
 from tests.http import base
 
@@ -66,36 +68,86 @@ _UUID_KEY = re.compile("[0-9a-fA-F-]{36}")
 _CLASS_KEY = re.compile("[A-Z0-9_]+")
 
 
-class World:
-    """A service on SQLite with a little of everything in it.
+#: What lets rows be deleted and inserted in any order, in this transaction.
+_WITHOUT_KEYS = {
+    "postgresql": ("SET LOCAL session_replication_role = replica",),
+    # 0 is the id of a resource class, not a wish for the next number.
+    "mysql": ("SET SESSION foreign_key_checks = 0",
+              "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'"),
+}
 
+
+class _SQLiteCopy:
+    """The database as it was when this was made."""
+
+    def __init__(self, connection: str) -> None:
+        self._live = sqlite3.connect(connection.removeprefix("sqlite:///"))
+        self._kept = sqlite3.connect(":memory:")
+        self._live.backup(self._kept)
+
+    def restore(self) -> None:
+        self._kept.backup(self._live)
+
+    def close(self) -> None:
+        self._live.close()
+        self._kept.close()
+
+
+class _ServerCopy:
+    """The rows of a server's database as they were when this was made."""
+
+    def __init__(self, connection: str) -> None:
+        self._engine = schema.make_engine(connection)
+        metadata = sa.MetaData()
+        metadata.reflect(self._engine)
+        with self._engine.connect() as reading:
+            self._rows = {
+                table: [dict(row) for row in reading.execute(sa.select(*(
+                    column for column in table.c if column.computed is None))).mappings()]
+                for table in metadata.tables.values()}
+
+    def restore(self) -> None:
+        with self._engine.begin() as connection:
+            for statement in _WITHOUT_KEYS[connection.dialect.name]:
+                connection.exec_driver_sql(statement)
+            for table, rows in self._rows.items():
+                connection.execute(sa.delete(table))
+                if rows:
+                    connection.execute(sa.insert(table), rows)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+class World:
+    """A service on a database of a kind, with a little of everything in it.
+
+    :ivar kind: of the database.
     :ivar variables: {path of a collection: {variable of the path: its value}}.
     :ivar members: {member of a body: a value that makes sense}.
     :ivar parameters: {parameter of a query: a value that makes sense}.
     """
 
-    def __init__(self) -> None:
-        self.connection = databases.settings("sqlite").connection
+    def __init__(self, kind: str = "sqlite") -> None:
+        self.kind = kind
+        self.connection = databases.settings(kind).connection
         self._conf = base.configuration(self.connection, {
             ("least_stranded", "shape"): ["VCPU:1"]})
         self.app = app.make_app(self._conf)
         self.variables: dict[str, Mapping[str, str]] = {}
         self.members: dict[str, Any] = dict(_MEMBERS)
         self.parameters = dict(_PARAMETERS)
-        self._live = sqlite3.connect(self.connection.removeprefix("sqlite:///"))
-        self._kept = sqlite3.connect(":memory:")
         self.headers = {"X-Auth-Token": "admin:demo", "X-Roles": "admin,service"}
         self._fill()
-        self._live.backup(self._kept)
+        self._copy = (_SQLiteCopy if kind == "sqlite" else _ServerCopy)(self.connection)
 
     def restore(self) -> None:
         """Undo everything that was written since the beginning."""
-        self._kept.backup(self._live)
+        self._copy.restore()
 
     def close(self) -> None:
         """Let the database go."""
-        self._live.close()
-        self._kept.close()
+        self._copy.close()
 
     def send(self, method: str, path: str, body: Any = None, version: str = "1.39") -> Any:
         """Send a request that has to succeed; return its answer."""
@@ -115,7 +167,7 @@ class World:
         self.send("POST", "/capacity/v1/cells", {"cell": {
             "name": "cell1", "database_connection": self.connection}})
         parts = services.build(self._conf)
-        schema.sync(parts.context(), parts.cells, parts.cells.cells(parts.context())[0])
+        cell_schema.sync(parts.context(), parts.cells, parts.cells.cells(parts.context())[0])
         parts.database.dispose()
         self.send("POST", "/capacity/v1/instances", {"instance": {
             "uuid": INSTANCE, "project_id": "demo", "user_id": "jane"}})
@@ -247,9 +299,9 @@ class World:
 
 
 @contextlib.contextmanager
-def make_world() -> Iterator[World]:
-    """Make a world, and let it go."""
-    world = World()
+def make_world(kind: str = "sqlite") -> Iterator[World]:
+    """Make a world on a database of a kind, and let it go."""
+    world = World(kind)
     try:
         yield world
     finally:
