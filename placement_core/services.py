@@ -214,7 +214,7 @@ class Services:
                 PeriodicTask("metrics of quota", 300, functools.partial(
                     quota_metrics.export, overviews=self.overviews)),
                 PeriodicTask("metrics of an audit", 3600, functools.partial(
-                    audit_metrics.export, index=self.index)),
+                    audit_metrics.export, index=self.index, owner=owner)),
             ]
             if self.shapes:
                 tasks.append(PeriodicTask(

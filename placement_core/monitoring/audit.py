@@ -8,6 +8,7 @@ from placement_core import metrics
 from placement_core.context import Context
 from placement_core.placement.index import CapacityIndex
 from placement_core.placement.usage import audit
+from placement_core.reservations.manager import heartbeats
 
 LOG = logging.getLogger(__name__)
 
@@ -15,11 +16,13 @@ LOG = logging.getLogger(__name__)
 _MOST_LOGGED = 10
 
 
-def export(ctx: Context, *, index: CapacityIndex) -> None:
-    """Audit the stored sums and the manager's capacity index, and set the metrics of that.
+def export(ctx: Context, *, index: CapacityIndex, owner: str) -> None:
+    """Audit the stored sums and the manager's capacity index; set metrics of it, and record it.
 
     The indexes of workers follow the same change log: what a write did not record, they lack, too,
     unless they were loaded later. What only one of them lacks is not found.
+
+    :param owner: names the manager.
     """
     findings = [
         f"{finding.what} of {finding.where} is {finding.stored}, not {finding.actual}"
@@ -30,3 +33,4 @@ def export(ctx: Context, *, index: CapacityIndex) -> None:
     for finding in findings[:_MOST_LOGGED]:
         LOG.error("audit: %s", finding)
     metrics.set_audit(len(findings))
+    heartbeats.record_audit(ctx, owner=owner, findings=len(findings))

@@ -311,10 +311,13 @@ lease_notices = sa.Table(
     **MYSQL_OPTIONS,
 )
 
-#: When each manager told last that it lives. Rows of managers that ended are removed after a time.
+#: When each manager told last that it lives, and what its last audit of stored sums found. Rows of
+#: managers that ended are removed after a time.
 managers = sa.Table(
     "managers", metadata,
     sa.Column("owner", sa.String(64), primary_key=True),
     sa.Column("seen_at", clock.DEADLINE, nullable=False),
+    sa.Column("audited_at", clock.DEADLINE),
+    sa.Column("audit_findings", sa.Integer),
     **MYSQL_OPTIONS,
 )

@@ -1,4 +1,7 @@
-"""Managers tell in the database that they live, so that any worker can say how many do."""
+"""Managers tell in the database that they live, and what their audits found.
+
+So any worker can say how many live, and whether what is stored adds up.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,10 @@ _UPDATE = (
     sa.update(_managers).where(_managers.c.owner == sa.bindparam("of_owner"))
     .values(seen_at=clock.now()))
 _INSERT = sa.insert(_managers).inline().values(seen_at=clock.now())
+_UPDATE_AUDIT = (
+    sa.update(_managers).where(_managers.c.owner == sa.bindparam("of_owner"))
+    .values(audited_at=clock.now(), audit_findings=sa.bindparam("findings")))
+_INSERT_AUDIT = _INSERT.values(audited_at=clock.now())
 _IS_FORGOTTEN = _managers.c.seen_at < clock.in_seconds(
     sa.literal_column(str(-_FORGET_SECONDS), sa.Integer))
 _FORGET = sa.delete(_managers).where(_IS_FORGOTTEN)
@@ -34,7 +41,7 @@ _FORGET = sa.delete(_managers).where(_IS_FORGOTTEN)
 IS_ALIVE = _managers.c.seen_at > sa.select(clock.in_seconds(
     sa.literal_column(str(-SILENT_SECONDS), sa.Integer))).scalar_subquery()
 _LIST = (
-    sa.select(_managers.c.owner, _managers.c.seen_at, clock.now().label("now"))
+    sa.select(_managers, clock.now().label("now"))
     .where(~_IS_FORGOTTEN)
     .order_by(_managers.c.seen_at.desc(), _managers.c.owner)
     .limit(sa.bindparam("most", type_=sa.Integer)))
@@ -43,14 +50,17 @@ _COUNT = sa.select(sa.func.count()).select_from(_managers).where(IS_ALIVE)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ManagerState:
-    """A manager, and when it last told that it lives.
+    """A manager, when it last told that it lives, and what its last audit found.
 
-    :ivar silent_seconds: how long ago that was, by the database's clock.
+    :ivar silent_seconds: how long ago ``seen_at`` was, by the database's clock.
+    :ivar audited_at: None: it has made no audit of stored sums.
     """
 
     owner: str
     seen_at: datetime.datetime
     silent_seconds: float
+    audited_at: datetime.datetime | None = None
+    audit_findings: int | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -70,12 +80,24 @@ def beat(ctx: Context, *, owner: str) -> None:
 
 
 @db.retry_writes
+def record_audit(ctx: Context, *, owner: str, findings: int) -> None:
+    """Record what an audit of a manager found that ended now."""
+    with db.write(ctx) as session:
+        if session.execute(
+                _UPDATE_AUDIT, {"of_owner": owner, "findings": findings}).rowcount == 0:
+            session.execute(_INSERT_AUDIT, {"owner": owner, "audit_findings": findings})
+
+
+@db.retry_writes
 def list_(ctx: Context, most: int) -> list[ManagerState]:
     """Return the managers that lived in the last day, those heard of last first."""
     with db.read_once(ctx) as session:
         return [
-            ManagerState(row.owner, row.seen_at.replace(tzinfo=datetime.UTC),
-                         max(0.0, (row.now - row.seen_at).total_seconds()))
+            ManagerState(
+                row.owner, row.seen_at.replace(tzinfo=datetime.UTC),
+                max(0.0, (row.now - row.seen_at).total_seconds()),
+                row.audited_at and row.audited_at.replace(tzinfo=datetime.UTC),
+                row.audit_findings)
             for row in session.execute(_LIST, {"most": most})]
 
 

@@ -76,7 +76,11 @@ class TestBacklog(eventful.EventTestCase):
             self.execute(
                 sa.update(_managers).where(_managers.c.owner == owner)
                 .values(seen_at=clock.in_seconds(sa.literal_column(str(-seconds), sa.Integer))))
+        heartbeats.record_audit(self.context(), owner="c", findings=4)
         self.assertEqual(1, self.measure().managers)
+        self.assertEqual([(4, True), (None, False)], [
+            (manager.audit_findings, manager.audited_at is not None)
+            for manager in heartbeats.list_(self.context(), most=9)])
         self.assertEqual([("c", True), ("a", False)], [
             (manager.owner, manager.is_alive)
             for manager in heartbeats.list_(self.context(), most=9)])

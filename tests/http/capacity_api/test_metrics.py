@@ -8,6 +8,7 @@ import fixtures
 
 from placement_core import metrics
 from placement_core.http.leases_api.representations import LEASE
+from placement_core.reservations.manager import heartbeats
 from placement_core.testing import factories
 from tests import scraping
 from tests.http import base
@@ -171,6 +172,9 @@ class TestMetrics(ClaimsTestCase):
             tasks["metrics of an audit"].do(self.services.context())
         self.assertLess(0, self.numbers("audit_findings")[()])
         self.assertIn("audit: used of", log.output)
+        [manager] = heartbeats.list_(self.services.context(), most=9)
+        self.assertEqual(self.numbers("audit_findings")[()], manager.audit_findings)
+        self.assertIsNotNone(manager.audited_at)
 
 
 class TestAudit(TestMetrics):

@@ -385,3 +385,19 @@ class TestDemo(cases.DemoTestCase):
             self.assertIn(text, texts)
         self.assertEqual(
             len(outbox.list_(self.ctx)) == 0, "No call waits for the compute service" in texts)
+
+    def test_audits(self) -> None:
+        """The last one counts, whichever manager made it.
+
+        Each caller has a page of his own, which is made anew every few seconds.
+        """
+        heartbeats.beat(self.ctx, owner="one")
+        self.assertIn(
+            "No manager of the last day has compared them", self.read("/health", token="one"))
+        heartbeats.record_audit(self.ctx, owner="one", findings=2)
+        self.assertRegex(self.read("/health", token="two"), "2 are wrong, as manager one *found")
+        heartbeats.record_audit(self.ctx, owner="two", findings=0)
+        self.assertRegex(self.read("/health", token="three"),
+                         "All were right when manager two *compared them")
+        heartbeats.record_audit(self.ctx, owner="one", findings=1)
+        self.assertRegex(self.read("/health", token="four"), "1 is wrong, as manager one *found")

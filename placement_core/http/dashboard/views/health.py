@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import operator
 import os
 from collections.abc import Sequence
 
@@ -51,6 +52,13 @@ class Managers:
 
     backlog: Backlog
     managers: Sequence[ManagerState]
+
+    @property
+    def last_audit(self) -> ManagerState | None:
+        """The manager that audited the stored sums last; None: none of the last day did."""
+        audits = [(manager.audited_at, manager) for manager in self.managers
+                  if manager.audited_at is not None]
+        return max(audits, key=operator.itemgetter(0))[1] if audits else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
