@@ -23,14 +23,14 @@ class Disturbance:
     :ivar name: in a report.
     :ivar during: is entered when it begins, and left when it ends.
     :ivar seconds: how long it lasts.
-    :ivar stale_api: the number of the API process whose database may say meanwhile what was before
-        a write that was acknowledged elsewhere; None: of none.
+    :ivar stale_apis: the numbers of the API processes whose database may say meanwhile what was
+        before a write that was acknowledged elsewhere.
     """
 
     name: str
     during: Callable[[], AbstractContextManager[object]]
     seconds: float
-    stale_api: int | None = None
+    stale_apis: Sequence[int] = ()
 
 
 @contextlib.contextmanager

@@ -225,9 +225,9 @@ class _Director:
                 time.sleep(disturbance.seconds)
         except NoServerError as error:
             self.wrong.append(f"{disturbance.name}: {error}")
-        if disturbance.stale_api is not None:
-            self.stale_times.append(StaleTime(
-                self._cloud.ports[disturbance.stale_api], began, time.monotonic()))
+        self.stale_times += [
+            StaleTime(self._cloud.ports[api], began, time.monotonic())
+            for api in disturbance.stale_apis]
         began = time.monotonic()
         while not all(map(clouds.is_served, self._cloud.ports)):
             if time.monotonic() - began > self._recovery:

@@ -19,6 +19,7 @@ KINDS = {
     "postgresql": postgresql.Cluster,
     "patroni": patroni.Cluster,
     "galera": galera.Cluster,
+    "galera-one": galera.OneNodeCluster,
 }
 
 F = TypeVar("F", bound=fixtures.Fixture)

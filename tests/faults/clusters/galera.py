@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import fixtures
 import pymysql
@@ -31,6 +31,8 @@ class Cluster(fixtures.Fixture):
     """
 
     has_server = True
+    #: {number of a node: the API processes that use it}
+    apis_of: Mapping[int, Sequence[int]] = {number: (number,) for number in range(_NODES)}
 
     def _setUp(self) -> None:
         server = server_programs.find("mariadbd", "mariadb-server", "/usr/sbin")
@@ -50,9 +52,10 @@ class Cluster(fixtures.Fixture):
                          if number == 0 else []))
         self._wait_for_all()
         self._ask(0, "CREATE DATABASE placement")
+        node_of = {api: node for node, apis in self.apis_of.items() for api in apis}
         self.urls = [
-            f"mysql+pymysql://root@{address}:3306/placement"
-            for address in self._network.addresses]
+            f"mysql+pymysql://root@{self._network.addresses[node_of[api]]}:3306/placement"
+            for api in range(_NODES)]
 
     def _make_node(self, number: int, server: str, provider: str) -> Program:
         data, address = f"{self._disks[number].path}/data", self._network.addresses[number]
@@ -104,7 +107,8 @@ class Cluster(fixtures.Fixture):
             # before, right before it stood still: most likely it lets those go on that wait for
             # that ("wsrep_sync_wait").
             *(Disturbance(f"the disk of node {number} is full",
-                          lambda number=number: self._disk_full(number), 6, stale_api=number)
+                          lambda number=number: self._disk_full(number), 6,
+                          stale_apis=self.apis_of.get(number, ()))
               for number in range(_NODES)),
         ]
 
@@ -160,3 +164,9 @@ class Cluster(fixtures.Fixture):
         with contextlib.closing(connection), connection.cursor() as cursor:
             cursor.execute(statement)
             return list(cursor.fetchall())
+
+
+class OneNodeCluster(Cluster):
+    """Three nodes, of which all API processes use the first one."""
+
+    apis_of: Mapping[int, Sequence[int]] = {0: tuple(range(_NODES))}
