@@ -136,7 +136,15 @@ def with_allocations(dataset: datasets.Dataset) -> dict[str, workloads.Workload]
     hosts = functools.partial(_hosts, dataset)
     return {
         "candidates": _candidates(simple, 50)(dataset),
+        "candidates_all": _candidates(simple)(dataset),
+        "candidates_groups": _candidates(_filtered, 1000)(dataset),
+        "providers": workloads.Reads(["/resource_providers"]),
+        "provider": _each("/resource_providers/{}")(dataset),
+        "inventories": _each("/resource_providers/{}/inventories")(dataset),
+        "traits": _each("/resource_providers/{}/traits")(dataset),
         "claims": workloads.Claims(hosts),
+        "claims_of_many_projects": workloads.Claims(hosts, 50),
+        "claims_on_one_host": workloads.Claims(None),
         "claims_of_ten": workloads.ManyClaims(hosts),
         "gangs": workloads.Gangs(),
         "loop": workloads.ScheduleLoop(candidates_paths(50)),
