@@ -12,6 +12,7 @@ Source: design §6.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import Session, clock
+from placement_core.db import Session, clock, lists
 from placement_core.reservations import records, tables
 
 _leases, _events, _reservations, _shares = (
@@ -28,24 +29,22 @@ _leases, _events, _reservations, _shares = (
 
 #: A subquery: it is computed once for a statement, so that an index can be used.
 _NOW = sa.select(clock.now()).scalar_subquery()
-_SHARES = (
-    sa.select(_shares.c.computehost_id, _reservations.c.lease_id, _shares.c.end_second)
-    .select_from(_shares)
-    .join(_reservations, _reservations.c.id == _shares.c.reservation_id))
-_OVERDUE = (
-    _SHARES.add_columns(_events.c.due_at)
-    .join(_events, _events.c.lease_id == _reservations.c.lease_id)
-    .where(
-        _events.c.status.in_((records.UNDONE, records.IN_PROGRESS, records.E_ERROR)),
-        _events.c.due_at <= _NOW, _events.c.event_type == records.END))
-_LATE = (
-    _SHARES.add_columns(_leases.c.end_at, _leases.c.ended_at)
-    .join(_leases, _leases.c.id == _reservations.c.lease_id)
-    .where(_leases.c.ended_at > _leases.c.end_at))
+_OVERDUE = sa.select(_events.c.lease_id, _events.c.due_at).where(
+    _events.c.status.in_((records.UNDONE, records.IN_PROGRESS, records.E_ERROR)),
+    _events.c.due_at <= _NOW, _events.c.event_type == records.END)
+_LATE = sa.select(_leases.c.id, _leases.c.end_at, _leases.c.ended_at).where(
+    _leases.c.ended_at > _leases.c.end_at)
 _UNCLEAN_NOW = _LATE.where(_leases.c.ended_at > sa.select(clock.in_seconds(
     -sa.bindparam("cleaning_seconds", type_=sa.BigInteger))).scalar_subquery())
 _UNCLEAN_AT = _LATE.where(
     _leases.c.ended_at > sa.bindparam("ended_after", type_=clock.DEADLINE))
+# A statement of its own: joined to the leases above, of which there are few, PostgreSQL expects
+# many, and reads the reservations of all leases.
+_SHARES_OF_LEASES = (
+    sa.select(_shares.c.computehost_id, _reservations.c.lease_id, _shares.c.end_second)
+    .select_from(_shares)
+    .join(_reservations, _reservations.c.id == _shares.c.reservation_id)
+    .where(lists.among_many(_reservations.c.lease_id, "lease_ids")))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,18 +69,23 @@ def find(
     :param at_second: when the host is needed, in seconds since the epoch: plans pass the second
         that they store, as the clock may have advanced since. None: now.
     """
-    occupied = [
-        OccupiedHost(row.computehost_id, row.lease_id, _to_second(row.due_at), None)
-        for row in session.execute(_OVERDUE)
-        # A host that was released earlier does not belong to the lease any more.
-        if row.end_second >= _to_second(row.due_at)]
+    # The lease, when it should have ended, and from when on its hosts are clean.
+    ends: list[tuple[str, int, int | None]] = [
+        (row.lease_id, _to_second(row.due_at), None) for row in session.execute(_OVERDUE)]
     if cleaning_seconds:
-        occupied += [
-            OccupiedHost(row.computehost_id, row.lease_id, _to_second(row.end_at),
-                         _to_second(row.ended_at) + cleaning_seconds)
-            for row in _read_unclean(session, cleaning_seconds, at_second)
-            if row.end_second >= _to_second(row.end_at)]
-    return occupied
+        ends += [
+            (row.id, _to_second(row.end_at), _to_second(row.ended_at) + cleaning_seconds)
+            for row in _read_unclean(session, cleaning_seconds, at_second)]
+    if not ends:
+        return []
+    shares = collections.defaultdict(list)
+    for share in session.execute(
+            _SHARES_OF_LEASES, {"lease_ids": sorted({lease_id for lease_id, _, _ in ends})}):
+        shares[share.lease_id].append(share)
+    # A host that was released earlier does not belong to the lease any more.
+    return [OccupiedHost(share.computehost_id, lease_id, due_second, free_second)
+            for lease_id, due_second, free_second in ends
+            for share in shares[lease_id] if share.end_second >= due_second]
 
 
 def _read_unclean(

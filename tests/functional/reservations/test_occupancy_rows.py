@@ -1,0 +1,89 @@
+"""What is read to find hosts that are not free yet does not grow with the leases of other times."""
+
+from __future__ import annotations
+
+import uuid
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.reservations import tables
+from placement_core.reservations.scheduling import occupancy
+from tests import databases, rows_read
+from tests.functional.reservations import lease_cases
+
+_MANY = 5000
+_AT_ONCE = 500
+
+
+@databases.on_each_database
+class TestRowsRead(lease_cases.LeasesTestCase):
+
+    def setUp(self):
+        super().setUp()
+        [host] = self.hosts((8, 8, 8))
+        self.overdue = self.create(self.instances(), start=1, end=2)
+        self.add_copies(self.create(self.instances(), start=1000, end=1001))
+        with self.database.writer.begin() as connection:
+            connection.execute(
+                sa.update(tables.lease_events)
+                .where(tables.lease_events.c.lease_id == self.overdue.id)
+                .values(due_at=self.at(-48).replace(tzinfo=None)))
+        self.host = host
+
+    def add_copies(self, lease):
+        """Insert many leases like one, whose end is not due yet."""
+        with self.database.writer.begin() as connection:
+            rows = {table: self.read_rows(connection, table, column, value)
+                    for table, column, value in (
+                        (tables.leases, "id", lease.id),
+                        (tables.lease_reservations, "lease_id", lease.id),
+                        (tables.lease_events, "lease_id", lease.id),
+                        (tables.computehost_allocations, "reservation_id",
+                         lease.reservations[0].id))}
+            for first in range(1, _MANY, _AT_ONCE):
+                numbers = range(first, first + _AT_ONCE)
+                leases = {number: str(uuid.uuid4()) for number in numbers}
+                reservations = {number: str(uuid.uuid4()) for number in numbers}
+                changes = {
+                    tables.leases: lambda number: {
+                        "id": leases[number], "number": 1000 + number},
+                    tables.lease_reservations: lambda number: {
+                        "id": reservations[number], "lease_id": leases[number]},
+                    tables.lease_events: lambda number: {
+                        "id": str(uuid.uuid4()), "lease_id": leases[number]},
+                    tables.computehost_allocations: lambda number: {
+                        "reservation_id": reservations[number]},
+                }
+                for table, of_lease in rows.items():
+                    connection.execute(sa.insert(table), [
+                        {**row, **changes[table](number)}
+                        for number in numbers for row in of_lease])
+        self.analyze(rows)
+
+    @staticmethod
+    def read_rows(connection, table, column, value):
+        columns = [each for each in table.c if each.computed is None]
+        return [dict(row) for row in connection.execute(
+            sa.select(*columns).where(table.c[column] == value)).mappings()]
+
+    def analyze(self, of_tables):
+        with self.database.autocommit.connect() as connection:
+            for table in of_tables:
+                connection.execute(sa.text({
+                    "postgresql": f"ANALYZE {table.name}",
+                    "mysql": f"ANALYZE TABLE {table.name}",
+                    "sqlite": "ANALYZE"}[self.database.dialect]))
+
+    def test_few_rows_are_read(self):
+        for cleaning_seconds in (0, 600):
+            found = []
+
+            def find(ctx, cleaning_seconds=cleaning_seconds, found=found):
+                with db.write(ctx) as session:
+                    found += occupancy.find(session, cleaning_seconds=cleaning_seconds)
+
+            # SQLite counts steps, of which there are some for each row.
+            self.assertLess(rows_read.count(self.database.settings, find), _MANY // 4)
+            self.assertEqual([(self.host, self.overdue.id, None)], [
+                (each.host_id, each.lease_id, each.free_second) for each in found])
