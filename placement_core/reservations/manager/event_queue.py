@@ -281,8 +281,16 @@ def _aware(at: datetime.datetime) -> datetime.datetime:
     return at.replace(tzinfo=datetime.UTC)
 
 
+def _has_failed(ends: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Build whether an event is an end that has failed, and is not done."""
+    return sa.and_(
+        ends.c.event_type == records.END,
+        sa.or_(ends.c.status == records.E_ERROR,
+               sa.and_(ends.c.status.in_(_OPEN), ends.c.failures > 0)))
+
+
 def _select_waiting() -> sa.Select[Any]:
-    """Build the query of starts that wait for failed ends, with these ends and their problems."""
+    """Build the query of starts that wait for ends of some leases which failed, and of why."""
     ends = _events.alias("ends")
     starting, ending = _reservations.alias("starting"), _reservations.alias("ending")
     needed, occupied = _allocations.alias("needed"), _allocations.alias("occupied")
@@ -297,12 +305,15 @@ def _select_waiting() -> sa.Select[Any]:
         .where(
             _events.c.status == records.UNDONE, _events.c.due_at <= _NOW,
             _events.c.event_type == records.START,
-            ends.c.event_type == records.END, ends.c.due_at <= _events.c.due_at,
-            sa.or_(ends.c.status == records.E_ERROR,
-                   sa.and_(ends.c.status.in_(_OPEN), ends.c.failures > 0)))
+            lists.among_many(ends.c.lease_id, "lease_ids"), ends.c.due_at <= _events.c.due_at,
+            _has_failed(ends))
         .order_by(_events.c.id, ends.c.due_at, ends.c.id))
 
 
+# A statement of its own, because mostly there are none: joined to them, PostgreSQL reads the
+# reservations of all leases.
+_LEASES_WITH_FAILED_ENDS = sa.select(_events.c.lease_id).where(
+    _events.c.due_at <= _NOW, _has_failed(_events))
 _WAITING_STARTS = _select_waiting()
 _SET_PROBLEM = (
     sa.update(_events)
@@ -313,8 +324,11 @@ _SET_PROBLEM = (
 @db.retry_writes
 def explain_waiting(ctx: Context) -> None:
     """Record as ``problem`` of each start that waits for a failed end what it waits for."""
-    with db.read_once(ctx) as session:
-        rows = session.execute(_WAITING_STARTS).all()
+    with db.read_each(ctx) as session:
+        leases = session.execute(_LEASES_WITH_FAILED_ENDS).scalars().all()
+        if not leases:
+            return
+        rows = session.execute(_WAITING_STARTS, {"lease_ids": sorted(leases)}).all()
     first = {row.id: row for row in reversed(rows)}
     explanations = [
         {"of_event": row.id, "why": why} for row in first.values()

@@ -1,4 +1,4 @@
-"""What is read to find hosts that are not free yet does not grow with the leases of other times."""
+"""What is read of leases that have not ended does not grow with the leases of other times."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.reservations import tables
+from placement_core.reservations.manager import event_queue
 from placement_core.reservations.scheduling import occupancy
 from tests import databases, rows_read
 from tests.functional.reservations import lease_cases
@@ -75,7 +76,11 @@ class TestRowsRead(lease_cases.LeasesTestCase):
                     "mysql": f"ANALYZE TABLE {table.name}",
                     "sqlite": "ANALYZE"}[self.database.dialect]))
 
-    def test_few_rows_are_read(self):
+    def test_why_starts_wait(self):
+        self.assertLess(
+            rows_read.count(self.database.settings, event_queue.explain_waiting), _MANY // 4)
+
+    def test_hosts_that_are_not_free(self):
         for cleaning_seconds in (0, 600):
             found = []
 
