@@ -172,8 +172,7 @@ class Services:
             PeriodicTask("notes of what starts wait for", 5, event_queue.explain_waiting),
             PeriodicTask("watch over hosts", 60, self.monitor.watch),
             PeriodicTask("healing of leases", 10, self.healing.heal),
-            PeriodicTask("texts of leases", 5, functools.partial(
-                rendered_texts.fill, renderer=renderer)),
+            PeriodicTask("texts of leases", 5, rendered_texts.TextFiller(renderer).fill),
             PeriodicTask("removal of what is old", 600, functools.partial(
                 history.remove_old, keep_days=options.keep_days)),
             PeriodicTask("removal of old history of limits", 600, functools.partial(

@@ -9,6 +9,7 @@ written, by which manager, or whether it was written at all.
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -16,6 +17,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from placement_core import db
+from placement_core.changes import kinds, vector
+from placement_core.changes.vector import Vector
 from placement_core.context import Context
 from placement_core.db import Session, arrays, lists
 from placement_core.reservations import tables
@@ -26,6 +29,10 @@ _leases, _texts = tables.leases, tables.lease_texts
 
 #: How many texts are rendered at a time.
 _BATCH = 1000
+#: If more leases than this have changed, all are looked through.
+_MOST_CHANGED = 1000
+#: So often all are looked through anyway.
+_ALL_SECONDS = 600
 
 _Row: TypeAlias = dict[str, Any]
 
@@ -59,6 +66,7 @@ _MISSING = (
            _leases.c.number > sa.bindparam("after"))
     .order_by(_leases.c.number)
     .limit(sa.bindparam("most", type_=sa.Integer)))
+_MISSING_OF_LEASES = _MISSING.where(lists.among(_leases.c.number, "numbers"))
 _ORPHANS = (
     sa.select(_texts.c.number)
     .outerjoin(_leases, sa.and_(_OF_LEASE, lease_rows.EXISTING))
@@ -105,14 +113,47 @@ _UPSERT = {
 _REMOVE = sa.delete(_texts).where(lists.among(_texts.c.number, "numbers"))
 
 
-def fill(ctx: Context, renderer: LeaseRenderer) -> int:
+class TextFiller:
+    """Writes the texts of all leases at first, then of those that have changed since.
+
+    Now and then it looks through all again, for what the change log does not name.
+    """
+
+    def __init__(self, renderer: LeaseRenderer) -> None:
+        self._renderer = renderer
+        self._seen: Vector | None = None
+        self._all_again_at = 0.0
+
+    def fill(self, ctx: Context) -> int:
+        """Render and write missing texts; return how many."""
+        numbers: list[int] | None = None
+        if self._seen is None or time.monotonic() >= self._all_again_at:
+            with db.read_each(ctx) as session:
+                now = vector.read_current(session)
+        else:
+            now, changes = vector.follow(ctx, self._seen)
+            if changes is not None:
+                numbers = sorted(ref for kind, ref in changes if kind == kinds.LEASE and ref)
+        if numbers is None or len(numbers) > _MOST_CHANGED:
+            count = fill(ctx, self._renderer)
+            self._all_again_at = time.monotonic() + _ALL_SECONDS
+        else:
+            count = fill(ctx, self._renderer, numbers) if numbers else 0
+        # What was committed since is read again.
+        self._seen = now
+        return count
+
+
+def fill(ctx: Context, renderer: LeaseRenderer, numbers: Sequence[int] | None = None) -> int:
     """Render and write missing texts; return how many.
 
     Several managers may do so at the same time: the newest text of a lease stays.
+
+    :param numbers: of the leases to look through; None: all.
     """
     count, after = 0, 0
     while True:
-        rows = _render_missing(ctx, renderer, after)
+        rows = _render_missing(ctx, renderer, after, numbers)
         if rows:
             _write(ctx, rows)
             count, after = count + len(rows), rows[-1]["number"]
@@ -121,12 +162,17 @@ def fill(ctx: Context, renderer: LeaseRenderer) -> int:
 
 
 @db.retry_writes
-def _render_missing(ctx: Context, renderer: LeaseRenderer, after: int) -> list[_Row]:
+def _render_missing(
+    ctx: Context, renderer: LeaseRenderer, after: int, numbers: Sequence[int] | None
+) -> list[_Row]:
     """Render the next missing texts, of leases with higher numbers than ``after``."""
+    parameters: dict[str, Any] = {"format": renderer.format, "after": after, "most": _BATCH}
+    statement = _MISSING
+    if numbers is not None:
+        statement, parameters = _MISSING_OF_LEASES, {**parameters, "numbers": numbers}
     # In one snapshot, so that the leases are read in the versions of the rows.
     with db.read(ctx) as session:
-        rows = session.execute(
-            _MISSING, {"format": renderer.format, "after": after, "most": _BATCH}).all()
+        rows = session.execute(statement, parameters).all()
         leases = lease_rows.read(session, [row.id for row in rows])
     return [
         {"number": row.number, "lease_id": row.id, "version": row.version,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 
+import fixtures
 import sqlalchemy as sa
 
 from placement_core import db
+from placement_core.http.leases_api import representations
 from placement_core.reservations import tables
+from placement_core.reservations.leases import rendered_texts
 from placement_core.reservations.manager import event_queue
 from placement_core.reservations.scheduling import occupancy
 from tests import databases, rows_read
@@ -79,6 +83,25 @@ class TestRowsRead(lease_cases.LeasesTestCase):
     def test_why_starts_wait(self):
         self.assertLess(
             rows_read.count(self.database.settings, event_queue.explain_waiting), _MANY // 4)
+
+    def test_texts(self):
+        filler = rendered_texts.TextFiller(representations.LEASE)
+        self.assertEqual(_MANY + 2, filler.fill(self.ctx))
+        counts = []
+
+        def fill(ctx):
+            counts.append(filler.fill(ctx))
+
+        self.assertLess(rows_read.count(self.database.settings, fill), _MANY // 4)
+        self.create(self.instances(), start=2000, end=2001)
+        self.assertLess(rows_read.count(self.database.settings, fill), _MANY // 4)
+        self.assertEqual([0, 1], counts)
+        # What the change log does not name waits until all are looked through.
+        with self.database.writer.begin() as connection:
+            connection.execute(sa.delete(tables.lease_texts))
+        self.assertEqual(0, filler.fill(self.ctx))
+        self.useFixture(fixtures.MonkeyPatch("time.monotonic", lambda: math.inf))
+        self.assertEqual(_MANY + 3, filler.fill(self.ctx))
 
     def test_hosts_that_are_not_free(self):
         for cleaning_seconds in (0, 600):
