@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from placement_core import db, metrics
 from placement_core.context import Context
-from placement_core.db import clock
+from placement_core.db import clock, inserts
 from placement_core.reservations import tables
 
 _managers = tables.managers
@@ -27,11 +27,11 @@ _FORGET_SECONDS = 86_400
 _UPDATE = (
     sa.update(_managers).where(_managers.c.owner == sa.bindparam("of_owner"))
     .values(seen_at=clock.now()))
-_INSERT = sa.insert(_managers).inline().values(seen_at=clock.now())
+#: The first heartbeat and the first audit of a manager may come at the same time.
+_INSERT = inserts.build_skipping_insert(_managers).values(seen_at=clock.now())
 _UPDATE_AUDIT = (
     sa.update(_managers).where(_managers.c.owner == sa.bindparam("of_owner"))
     .values(audited_at=clock.now(), audit_findings=sa.bindparam("findings")))
-_INSERT_AUDIT = _INSERT.values(audited_at=clock.now())
 _IS_FORGOTTEN = _managers.c.seen_at < clock.in_seconds(
     sa.literal_column(str(-_FORGET_SECONDS), sa.Integer))
 _FORGET = sa.delete(_managers).where(_IS_FORGOTTEN)
@@ -53,14 +53,15 @@ class ManagerState:
     """A manager, when it last told that it lives, and what its last audit found.
 
     :ivar silent_seconds: how long ago ``seen_at`` was, by the database's clock.
-    :ivar audited_at: None: it has made no audit of stored sums.
+    :ivar audited_at: None: it has made no audit of stored sums. Else there are so many
+        ``audit_findings``.
     """
 
     owner: str
     seen_at: datetime.datetime
     silent_seconds: float
-    audited_at: datetime.datetime | None = None
-    audit_findings: int | None = None
+    audited_at: datetime.datetime | None
+    audit_findings: int | None
 
     @property
     def is_alive(self) -> bool:
@@ -82,10 +83,11 @@ def beat(ctx: Context, *, owner: str) -> None:
 @db.retry_writes
 def record_audit(ctx: Context, *, owner: str, findings: int) -> None:
     """Record what an audit of a manager found that ended now."""
+    audit = {"of_owner": owner, "findings": findings}
     with db.write(ctx) as session:
-        if session.execute(
-                _UPDATE_AUDIT, {"of_owner": owner, "findings": findings}).rowcount == 0:
-            session.execute(_INSERT_AUDIT, {"owner": owner, "audit_findings": findings})
+        if session.execute(_UPDATE_AUDIT, audit).rowcount == 0:
+            session.execute(_INSERT, {"owner": owner})
+            session.execute(_UPDATE_AUDIT, audit)
 
 
 @db.retry_writes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 
 import sqlalchemy as sa
 
@@ -10,7 +11,7 @@ from placement_core.db import clock
 from placement_core.db.metadata import utcnow
 from placement_core.reservations import records, tables
 from placement_core.reservations.manager import backlog, heartbeats
-from tests import databases
+from tests import databases, races
 from tests.functional.reservations import eventful
 
 START, BEFORE_END, END = eventful.KINDS
@@ -65,6 +66,20 @@ class TestBacklog(eventful.EventTestCase):
         found = self.measure()
         self.assertEqual(3, found.calls)
         self.assertTrue(89 <= found.oldest_call_seconds < 130, found)
+
+    def test_the_first_audit_beside_the_first_heartbeat(self) -> None:
+        """A manager begins both at the same time."""
+        for number in range(10):
+            owner = f"manager-{number}"
+            outcomes = races.run(
+                functools.partial(heartbeats.beat, self.context(), owner=owner),
+                functools.partial(
+                    heartbeats.record_audit, self.context(), owner=owner, findings=number))
+            self.assertEqual([None, None], outcomes)
+        self.assertEqual(
+            {f"manager-{number}": number for number in range(10)},
+            {manager.owner: manager.audit_findings
+             for manager in heartbeats.list_(self.context(), most=20)})
 
     def test_heartbeats(self) -> None:
         """Silence for a minute, and nobody counts on the manager; after a day it is not listed."""
