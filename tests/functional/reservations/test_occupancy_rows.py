@@ -105,13 +105,13 @@ class TestRowsRead(lease_cases.LeasesTestCase):
 
     def test_hosts_that_are_not_free(self):
         for cleaning_seconds in (0, 600):
-            found = []
+            occupied = []
 
-            def find(ctx, cleaning_seconds=cleaning_seconds, found=found):
+            def find(ctx, cleaning_seconds=cleaning_seconds, occupied=occupied):
                 with db.write(ctx) as session:
-                    found += occupancy.find(session, cleaning_seconds=cleaning_seconds)
+                    occupied += occupancy.find(session, cleaning_seconds=cleaning_seconds)
 
             # SQLite counts steps, of which there are some for each row.
             self.assertLess(rows_read.count(self.database.settings, find), _MANY // 4)
             self.assertEqual([(self.host, self.overdue.id, None)], [
-                (each.host_id, each.lease_id, each.free_second) for each in found])
+                (each.host_id, each.lease_id, each.free_second) for each in occupied])
