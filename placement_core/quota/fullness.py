@@ -27,8 +27,9 @@ from placement_core.quota.decisions import Decisions, ProjectLimits, Totals
 #: The fullness of a node of which one limit is used up.
 FULL = 1_000_000_000
 
-#: How long a process relies on the bound that it set, in seconds.
-_RELIED_ON_SECONDS = 60
+#: How long a process relies on the bound that it set, in seconds. Whoever reads usage anew locks
+#: the nodes of all claims that share its transaction, for which the other processes wait.
+_RELIED_ON_SECONDS = 300
 #: How many nodes it remembers.
 _MOST_NODES = 100_000
 
