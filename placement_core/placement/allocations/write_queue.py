@@ -4,6 +4,9 @@ While one write is being written, others wait; then the first of them leads: it 
 those behind it in one transaction (``grouped_writes``), in its own thread. So a write that nobody
 writes beside is not delayed, and under load several share the statements and the COMMIT. This is
 how PostgreSQL groups commits. Source: design §4.
+
+Clients that a group has answered write again at about the same moment. The first that comes then
+does not begin alone, with all others waiting for it, but leads those that are on their way.
 """
 
 from __future__ import annotations
@@ -70,6 +73,7 @@ class WriteQueue:
         self._lock = threading.Lock()
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._leaders = 0
+        self._is_crowded = False
         self._shortages = Shortages()
 
     def run(
@@ -84,7 +88,7 @@ class WriteQueue:
         """
         if ctx.session is not None or not self._may_share(request):
             return attempt(ctx, request, gates, owners)
-        if self._begin_alone():
+        if not self._is_crowded and self._begin_alone():
             try:
                 return attempt(ctx, request, gates, owners)
             finally:
@@ -95,9 +99,7 @@ class WriteQueue:
         if not waiting.leads:
             self._wait(waiting)
         if waiting.leads:
-            # Threads that are ready to run go first, and may bring writes for the group: each
-            # thread gives way once it waits. Nobody waits where there are none.
-            time.sleep(0)
+            self._gather()
             group = self._take(waiting)
             try:
                 if len(group) == 1:
@@ -162,6 +164,16 @@ class WriteQueue:
         if not waiting.leads:
             waiting.wait()
 
+    def _gather(self) -> None:
+        """Let threads that are ready to run bring writes for the group, as long as any comes.
+
+        Each thread gives way once it waits. Nobody waits where there are none.
+        """
+        waiting = 0
+        while len(self._waiting) > waiting:
+            waiting = len(self._waiting)
+            time.sleep(0)
+
     def _take(self, leader: _Waiting) -> list[_Waiting]:
         """Take a write and those behind it out of the queue, as many as may share a group."""
         with self._lock:
@@ -177,6 +189,7 @@ class WriteQueue:
                     group.append(waiting)
                     uuids |= more
             self._waiting.extendleft(reversed(left))
+            self._is_crowded = len(group) > 1
         return group
 
     def _apply(

@@ -106,14 +106,17 @@ class TestWriteQueue(claims.ClaimsTestCase):
         self.patch("_PATIENCE_SECONDS", _PATIENCE_SECONDS)
 
         def let_go():
-            deadline = time.monotonic() + _PATIENCE_SECONDS / 2
-            expected = waiting or len(functions)
-            while len(self.queue._waiting) < expected and time.monotonic() < deadline:
-                time.sleep(0.01)
+            self.wait_for(waiting or len(functions))
             self.gate.open.set()
 
         with self.stopped(host):
             return races.run(*functions, let_go)[:-1]
+
+    def wait_for(self, count):
+        """Wait until so many writes wait for their turn."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS / 2
+        while len(self.queue._waiting) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def test_alone(self):
         host = self.provider(VCPU=8)
@@ -134,6 +137,38 @@ class TestWriteQueue(claims.ClaimsTestCase):
             ([type(each) for each in outcomes if each is not None], outcomes.count(None)))
         self.assertEqual({"VCPU": 8}, self.used(host))
         self.assertEqual(host.generation + 8, self.generation(host))
+
+    def test_who_comes_behind_a_group_brings_others(self):
+        """Clients that a group has answered come back together, and share a transaction again."""
+        host, other = self.provider(VCPU=8), self.provider(VCPU=8)
+
+        def put():
+            self.put({host: {"VCPU": 1}})
+
+        self.together(other, put, put)
+        following = threading.Thread(target=put, daemon=True)
+
+        def give_way(_seconds):
+            if not following.ident:
+                following.start()
+                self.wait_for(2)
+
+        self.patch("time", mock.Mock(sleep=give_way))
+        put()
+        following.join(_PATIENCE_SECONDS)
+        self.assertEqual(([[1, 1], [1, 1]], {"VCPU": 4}), (self.groups, self.used(host)))
+
+    def test_behind_one_that_nobody_joined_a_write_begins_alone(self):
+        host, other = self.provider(VCPU=8), self.provider(VCPU=8)
+        self.together(other, *[lambda: self.put({host: {"VCPU": 1}})] * 2)
+        noting = _NotingGate()
+        for _ in range(2):
+            allocations.replace(
+                self.context(),
+                [self.write({host: {"VCPU": 1}}, consumer=factories.new_uuid(), seen=None)],
+                [self.gate, noting], self.owners, self.queue)
+        # The first waited for others, and was prepared again when none came.
+        self.assertEqual(([[1, 1]], 3), (self.groups, len(noting.made)))
 
     def test_of_a_refused_member_nothing_is_written(self):
         """The row of a consumer that it does not let grow stays as it was, in every column."""
