@@ -18,6 +18,7 @@ from benchmarks import (
     filling,
     leasing,
     limits,
+    metered,
     orders,
     processes,
     room,
@@ -499,6 +500,8 @@ MEASURES: Mapping[str, Measure] = {
         guard_of_one_tree),
     "growth-audit": Measure(
         "PUT /allocations, audit = on / off, ms of processor", 1.05, 5, audit),
+    "growth-metrics": Measure(
+        "what metrics add to a request, microseconds of processor", 5, 5, metered.of_request),
     "growth-cells": Measure(
         "a count over 20 cells (legacy_cell), all / the slowest alone", 2, 30, count_in_cells),
     "growth-quota-all": Measure(

@@ -24,6 +24,13 @@ class TestGrowth(smoke.SmokeTestCase):
             detail[f"on_together_ms_{clients}"] / detail[f"off_together_ms_{clients}"]
             for clients in (8, 32)))
 
+    def test_metrics_are_measured(self):
+        [found] = self.measured("growth-metrics")["growth"]
+        self.assertEqual(5, found["bound"])
+        self.assertEqual(found["value"], max(found["detail"].values()))
+        # Two histograms are counted into.
+        self.assertGreater(min(found["detail"].values()), 0.2)
+
     def test_a_count_over_cells_is_measured(self):
         [found] = self.measured("growth-cells")["growth"]
         detail = found["detail"]
