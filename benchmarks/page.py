@@ -24,9 +24,7 @@ END = "<!-- end -->"
 
 #: Rows that the committed results lack: the page says so of each. A row leaves this
 #: set with the commit that brings its numbers; a test sees to that.
-AWAITED: frozenset[str] = frozenset({
-    "growth-audit", "growth-metrics", "growth-start-server", "growth-grouping-one",
-    "growth-grouping-p99", "order-time-loop"})
+AWAITED: frozenset[str] = frozenset({"growth-metrics"})
 NOT_YET = "not measured yet"
 
 Document = Mapping[str, Any]
@@ -87,19 +85,23 @@ def _results(documents: Sequence[Document]) -> Iterator[str]:
         ["how cost grows", "at most", *(document["database"] for document in documents)],
         _growth(documents))
     yield ""
-    machine = documents[0]["machine"]
-    packages = {**machine["packages"]}
-    yield (f"Machine: {machine['cores']} cores ({machine['processor']}), "
-           f"{machine['memory_gib']:g} GiB, {machine['system']}, Python {machine['python']}; "
-           f"{', '.join(f'{name} {version}' for name, version in packages.items())}.")
     for document in documents:
-        if "commit" in document:
-            yield f"{document['database']}: commit {document['commit']}, {document['started']}."
+        yield from (_describe_run(document), "")
     for peer in servers.PEERS:
         versions = documents[0].get(peer) or {}
         if versions:
             yield f"{peer.capitalize()}: " + ", ".join(
                 f"{name} {version}" for name, version in versions.items()) + "."
+
+
+def _describe_run(document: Document) -> str:
+    """Return when, of what and on what the results of a database were measured."""
+    machine = document["machine"]
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    return (f"{document['database']}: commit {document['commit']}, {document['started']}, "
+            f"{document['pairs']} pairs of {document['turn_seconds']:g} s turns, on "
+            f"{machine['cores']} cores ({machine['processor']}), {machine['memory_gib']:g} GiB, "
+            f"{machine['system']}, Python {machine['python']}; {packages}.")
 
 
 def _rows(documents: Sequence[Document], peer: str) -> Iterator[list[str]]:
