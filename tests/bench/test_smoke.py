@@ -336,7 +336,8 @@ class TestPage(base.TestCase):
         self.assertEqual(page.AWAITED, missing, "page.AWAITED is what the results do not have")
 
     def test_the_page_says_what_was_not_measured(self):
-        measured, bare = page.load()[0], {"database": "another", "rows": [], "growth": []}
+        measured = page.load()[0]
+        bare = {**measured, "database": "another", "rows": [], "growth": []}
         text = page.with_results(f"{page.BEGIN}{page.END}", [measured, bare])
         titles = {row.name: row.title for row in rows.ROWS if row.demanded}
         titles |= {name: measure.title for name, measure in growth.MEASURES.items()}

@@ -239,7 +239,7 @@ class TestFullness(FullnessTestCase):
         self.claim({self.host: {"VCPU": 7}}, consumer=factories.new_uuid(), project=self.left)
         self.useFixture(fixtures.MonkeyPatch(
             "placement_core.quota.fullness.time.monotonic",
-            lambda: _later(61)))
+            lambda: _later(301)))
         self.assertEqual(1, self.fill(self.left, {"VCPU": 1}, 5))
 
     def test_what_is_not_written_does_not_count(self):
