@@ -7,7 +7,6 @@ counts per process, and prints the number.
 from __future__ import annotations
 
 import os
-import pathlib
 import statistics
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 from wsgiref.types import StartResponse, WSGIApplication
 
+from benchmarks import servers
 from benchmarks.bench import Bench, Found
 from placement_core import app, metrics
 from placement_core.db.database import Database
@@ -25,7 +25,6 @@ from placement_core.http.request_metrics import RequestMetrics
 from placement_core.http.requestlog import OPERATION_KEY
 from placement_core.monitoring.process import ProcessNotes
 
-_ROOT = pathlib.Path(__file__).parent.parent
 _REQUESTS = 50_000
 _OPERATION = "placement", "PUT /allocations/{consumer_uuid}"
 
@@ -42,19 +41,22 @@ def of_request(bench: Bench, rounds: int) -> Found:
 
     :returns: the larger of the two.
     """
-    with tempfile.TemporaryDirectory(prefix="placement-bench-") as folder:
-        environments = {"together": {metrics.FOLDER_VARIABLE: folder}, "alone": {}}
+    with tempfile.TemporaryDirectory(prefix="placement-bench-") as shared:
         medians = {
-            f"us_{name}": statistics.median(_run(environment) for _ in range(rounds))
-            for name, environment in environments.items()}
+            f"us_{name}": statistics.median(_run(folder) for _ in range(rounds))
+            for name, folder in (("together", shared), ("alone", None))}
     return max(medians.values()), medians
 
 
-def _run(environment: Mapping[str, str]) -> float:
-    path = os.pathsep.join([str(_ROOT), str(_ROOT / "plugins")])
+def _run(folder: str | None) -> float:
+    """Return what a process measures that counts into a folder, or in its memory."""
+    environment = {name: value for name, value in os.environ.items()
+                   if name != metrics.FOLDER_VARIABLE}
+    if folder is not None:
+        environment[metrics.FOLDER_VARIABLE] = folder
     return float(subprocess.run(
-        [sys.executable, "-m", "benchmarks.metered"], check=True, text=True,
-        stdout=subprocess.PIPE, env={**os.environ, **environment, "PYTHONPATH": path}).stdout)
+        [sys.executable, "-m", "benchmarks.metered"], check=True, text=True, cwd=servers.ROOT,
+        stdout=subprocess.PIPE, env=environment).stdout)
 
 
 def main() -> None:
