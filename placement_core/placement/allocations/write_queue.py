@@ -73,6 +73,8 @@ class WriteQueue:
         self._lock = threading.Lock()
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._leaders = 0
+        #: Whether who led last brought others along. It is read without the lock: a stale value
+        #: costs a write its company, or a second preparation.
         self._is_crowded = False
         self._shortages = Shortages()
 
