@@ -138,7 +138,7 @@ class TestWriteQueue(claims.ClaimsTestCase):
         self.assertEqual({"VCPU": 8}, self.used(host))
         self.assertEqual(host.generation + 8, self.generation(host))
 
-    def test_who_comes_behind_a_group_brings_others(self):
+    def test_who_comes_behind_a_group_waits_for_others(self):
         """Clients that a group has answered come back together, and share a transaction again."""
         host, other = self.provider(VCPU=8), self.provider(VCPU=8)
 
@@ -146,17 +146,25 @@ class TestWriteQueue(claims.ClaimsTestCase):
             self.put({host: {"VCPU": 1}})
 
         self.together(other, put, put)
-        following = threading.Thread(target=put, daemon=True)
-
-        def give_way(_seconds):
-            if not following.ident:
-                following.start()
-                self.wait_for(2)
-
-        self.patch("time", mock.Mock(sleep=give_way))
+        self.patch("_LONGEST_GATHERING_SECONDS", _PATIENCE_SECONDS)
+        self.queue._last_seconds = _PATIENCE_SECONDS
+        first = threading.Thread(target=put, daemon=True)
+        first.start()
+        self.wait_for(1)
         put()
-        following.join(_PATIENCE_SECONDS)
+        first.join(_PATIENCE_SECONDS)
         self.assertEqual(([[1, 1], [1, 1]], {"VCPU": 4}), (self.groups, self.used(host)))
+
+    def test_it_does_not_wait_for_long(self):
+        host = self.provider(VCPU=8)
+        self.patch("_LONGEST_GATHERING_SECONDS", 1)
+        taken = {}
+        for seconds in (_PATIENCE_SECONDS, 0):
+            self.queue._last_size, self.queue._last_seconds = 2, seconds
+            started = time.monotonic()
+            self.put({host: {"VCPU": 1}})
+            taken[seconds] = time.monotonic() - started
+        self.assertTrue(taken[0] < 1 <= taken[_PATIENCE_SECONDS] < _PATIENCE_SECONDS, taken)
 
     def test_behind_one_that_nobody_joined_a_write_begins_alone(self):
         host, other = self.provider(VCPU=8), self.provider(VCPU=8)
