@@ -509,10 +509,10 @@ def count_failed_counting(source: str, question: str) -> None:
         _metrics.counts[source, question, "failed"].inc()
 
 
-def count_decision(mode: GuardMode, outcome: GuardOutcome) -> None:
-    """Count a decision of the quota guard."""
+def count_decision(mode: GuardMode, outcome: GuardOutcome, times: int = 1) -> None:
+    """Count a decision of the quota guard, or several that are alike."""
     if _metrics is not None:
-        _metrics.decisions[mode, outcome].inc()
+        _metrics.decisions[mode, outcome].inc(times)
 
 
 def observe_write_group(size: int, taken_out: int) -> None:

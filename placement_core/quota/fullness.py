@@ -17,6 +17,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from placement_core import amounts
 from placement_core.amounts import Amount
@@ -64,8 +65,7 @@ class NodeLimits:
             for counted in self.limits)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(NamedTuple):
     """A part of the limits of a node that is used, or claimed.
 
     :ivar part: in units of 1 / ``FULL``, rounded up.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from placement_core.amounts import Amount
 from placement_core.placement.allocations import usage_delta
@@ -51,7 +51,7 @@ class BoundGrowth:
     """What limits bind of the growth of usage by a write.
 
     :ivar deltas: of resources that grow, by project.
-    :ivar user_deltas: {user: {resource name: amount}}, of users that have limits.
+    :ivar user_deltas: {user: {resource name: amount}}, of users that have limits on what grows.
     :ivar node_ids: {node to lock: the id of its row}.
     :ivar charges: the parts that it takes of the limits of nodes; None: not known.
     """
@@ -62,8 +62,7 @@ class BoundGrowth:
     charges: Charges | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(NamedTuple):
     """A write that lets usage grow, the limits of its owners, and what they bind of it."""
 
     write: PlannedWrite
@@ -72,10 +71,13 @@ class Growth:
 
 
 def find_growth(
-    decisions: Decisions, limits: PreparedLimits, write: PlannedWrite
+    decisions: Decisions, limits: PreparedLimits, write: PlannedWrite, classes: Hashable
 ) -> Growth | None:
-    """Return what of a write limits bind; None: its usage does not grow."""
-    key = usage_delta.find_key(write)
+    """Return what of a write limits bind; None: its usage does not grow.
+
+    :param classes: as ``usage_delta.find_key``.
+    """
+    key = usage_delta.find_key(write, classes)
     bound = limits.bound.get(key)
     if bound is None:
         growth = usage_delta.measure(write)
@@ -97,13 +99,13 @@ def _bind(decisions: Decisions, limits: PreparedLimits, growth: UsageDelta) -> B
             amounts_)
         for project_id, amounts_ in growth.projects.items()}
     user_deltas = {
-        user: _compute_deltas(resources, limits.users_limits[user], amounts_)
-        for user, amounts_ in growth.users.items() if user in limits.users_limits}
+        user: names for user, amounts_ in growth.users.items() if user in limits.users_limits
+        if (names := _compute_deltas(resources, limits.users_limits[user], amounts_))}
     nodes = {
         node_id for project_id, names in deltas.items()
         for node_id in decisions.nodes_to_lock(
             limits.project_limits[project_id], names)}
-    nodes |= {project_id for (project_id, _), names in user_deltas.items() if names}
+    nodes |= {project_id for project_id, _ in user_deltas}
     changes = {
         project_id: {name: sum(amounts_.get(unit, 0) for unit in resources.units(name))
                      for names in deltas.values() for name in names}

@@ -153,11 +153,12 @@ class QuotaGuard(Gate):
         :raises TransactionConflict: limits or the catalog changed since ``prepare``. If they
             change before the commit, the transaction fails there.
         """
+        classes = frozenset(writes[0].rows.classes.items())
         growths = {
             position: growth
             for position, (check, write) in enumerate(zip(checks, writes, strict=True))
             if isinstance(check, PreparedLimits)
-            and (growth := find_growth(self._decisions, check, write)) is not None}
+            and (growth := find_growth(self._decisions, check, write, classes)) is not None}
         session = writes[0].session
         unjudged_limits = _list_unjudged_limits(checks, writes)
         if None in unjudged_limits and self._mode == "enforce":
@@ -173,8 +174,7 @@ class QuotaGuard(Gate):
             for state in {limits.state for limits in project_limits}:
                 revisions.depend_on_limits(session, state, self._decisions.forget)
         if not unjudged_limits and self._charge_nodes(ctx, session, list(growths.values())):
-            for _ in growths:
-                metrics.count_decision(self._mode, "allowed")
+            metrics.count_decision(self._mode, "allowed", len(growths))
             return {}
         if self._mode == "enforce":
             self._lock_nodes(session, growths.values(), grown_limits)
@@ -203,7 +203,7 @@ class QuotaGuard(Gate):
         If it turns out not to fit, the session's next statement raises ``TransactionConflict``,
         and the next attempt reads it.
         """
-        if any(any(growth.bound.user_deltas.values()) for growth in growths):
+        if any(growth.bound.user_deltas for growth in growths):
             return False  # what users use is read
         charges = fullness.add_charges(growth.bound.charges for growth in growths)
         if (charges is None or not self._nodes.keep_fullness(ctx)
@@ -339,8 +339,6 @@ class QuotaGuard(Gate):
         self, ctx: Context, growth: Growth, earlier: usage_delta.NamedChanges
     ) -> Iterator[ExceededLimit]:
         for (project_id, user_id), user_deltas in growth.bound.user_deltas.items():
-            if not user_deltas:
-                continue
             used = project_usage.read(
                 ctx, [project_id], user_id=user_id, moves_once=True).get(project_id, {})
             for name, delta in sorted(user_deltas.items()):

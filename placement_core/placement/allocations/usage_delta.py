@@ -61,17 +61,30 @@ def measure(write: PlannedWrite) -> UsageDelta:
     return _name_changes(changes, names, {**_list_former_projects(write), **projects}, users)
 
 
-def find_key(write: PlannedWrite) -> Hashable | None:
-    """Return what determines the result of ``measure``; None: more than a key can contain."""
-    plan, classes = write.plan, write.rows.classes
-    if plan.pairs or not {key[-1] for key in plan.counters} <= {
-            *classes.values(), tables.CONSUMERS_ID}:
+def find_key(write: PlannedWrite, classes: Hashable) -> Hashable | None:
+    """Return what determines the result of ``measure``; None: more than a key can contain.
+
+    Every claim asks for it, so it is made of what is there already.
+
+    :param classes: names the resource classes of ``write.rows``, which the writes of a
+        transaction share.
+    """
+    plan = write.plan
+    if plan.pairs or _gives_back_others(write):
         return None
-    owners = frozenset(
-        (owner, each.project_id, each.user_id) for each in write.writes
-        if (owner := plan.owners.get(each.consumer_uuid)) is not None)
-    return (owners, frozenset(_list_former_projects(write).items()),
-            frozenset(plan.counters.items()), frozenset(classes.items()))
+    owners = tuple([
+        (plan.owners.get(each.consumer_uuid), each.project_id, each.user_id)
+        for each in write.writes])
+    return (owners, tuple(_list_former_projects(write).items()), tuple(plan.counters.items()),
+            classes)
+
+
+def _gives_back_others(write: PlannedWrite) -> bool:
+    """Say whether usage of classes changes that the write does not name."""
+    rows = write.rows
+    return (any(each.consumer_uuid in rows.held for each in write.writes)
+            and not {key[-1] for key in write.plan.counters} <= {
+                *rows.classes.values(), tables.CONSUMERS_ID})
 
 
 def find_judged_changes(plan: WritePlan) -> collections.Counter[OwnerClass]:
