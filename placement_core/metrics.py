@@ -28,6 +28,7 @@ from placement_core import errors
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
     from prometheus_client.metrics import MetricWrapperBase
+    from prometheus_client.registry import Collector
 
 #: The environment variable of the folder that several processes count into, as
 #: prometheus-client names it.
@@ -58,6 +59,9 @@ _MOST_SHAPES = 20
 _MOST_STRANDED_CLASSES = 10
 _MOST_CAUSES = 5
 
+#: The histogram has no sum of its own: it is that of the operations (``histograms``).
+_REQUEST_SECONDS = "placement_core_http_request_seconds"
+_OPERATION_SECONDS = "placement_core_http_operation_seconds"
 #: Upper bounds in seconds: from the fastest answers to the longest that clients wait.
 _REQUEST_BUCKETS = (.0005, .0025, .005, .01, .025, .1, .25, 1, 5, 30)
 #: Up to twice the default of ``[api] max_wait_seconds``.
@@ -145,14 +149,16 @@ class _Metrics:
         # Imported here, because it reads the folder from the environment on import.
         from prometheus_client import CollectorRegistry, Counter, Histogram, Summary
 
+        from placement_core.histograms import SumlessHistogram
+
         self.registry = registry = CollectorRegistry()
         self._names: set[str] = set()
-        self.requests = _Series(Histogram(
-            "placement_core_http_request_seconds",
+        self.requests = _Series(SumlessHistogram(
+            _REQUEST_SECONDS,
             "How long answers took, by API and class of status.",
             ("api", "status"), registry=registry, buckets=_REQUEST_BUCKETS))
         self.operations = _Series(Summary(
-            "placement_core_http_operation_seconds",
+            _OPERATION_SECONDS,
             "How long answers took, by API, operation (method and path template; none: the "
             "request was refused before it met one) and class of status.",
             ("api", "operation", "status"), registry=registry))
@@ -333,6 +339,19 @@ class _StateCollector:
                 yield family
 
 
+class _RequestSums:
+    """Hands prometheus-client what another collector has, with the sums of requests."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+
+    def collect(self) -> Iterable[Metric]:
+        """Return all metrics."""
+        from placement_core.histograms import fill_sums
+
+        return fill_sums(self._collector.collect(), _REQUEST_SECONDS, _OPERATION_SECONDS)
+
+
 class _ProcessCollector:
     """Hands prometheus-client what all processes have counted into a folder."""
 
@@ -412,9 +431,9 @@ def make_page(read_state: Callable[[], State] = dict) -> WSGIApplication:
     registry.register(_StateCollector(read_state))
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder is not None:
-        registry.register(_ProcessCollector(folder))
+        registry.register(_RequestSums(_ProcessCollector(folder)))
         return make_wsgi_app(registry)
-    registry.register(_metrics.registry)
+    registry.register(_RequestSums(_metrics.registry))
     return _require_one_process(make_wsgi_app(registry))
 
 

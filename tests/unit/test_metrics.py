@@ -97,6 +97,26 @@ class TestSeries(MetricsTestCase):
         self.assertEqual({("limits", "none", "4xx"): 4},
                          self.numbers("http_operation_seconds_count"))
 
+    def test_sums_of_requests_are_those_of_their_operations(self) -> None:
+        for api, operation, status, seconds in (
+                ("limits", "GET /v3/limits", "200 OK", 0.1),
+                ("limits", "POST /v3/limits", "201 Created", 0.2),
+                ("limits", "POST /v3/limits", "409 Conflict", 40.0),
+                ("placement", "GET /", "200 OK", 0.0005)):
+            metrics.count_request((api, operation), status, seconds)
+        self.assertEqual(
+            {("limits", "2xx"): 0.3, ("limits", "4xx"): 40.0, ("placement", "2xx"): 0.0005},
+            {labels: round(seconds, 6)
+             for labels, seconds in self.numbers("http_request_seconds_sum").items()})
+        text = scraping.shown()[1]
+        for api, status, bound, count in (
+                ("limits", "2xx", "0.025", 0), ("limits", "2xx", "0.1", 1),
+                ("limits", "2xx", "0.25", 2), ("limits", "4xx", "30.0", 0),
+                ("limits", "4xx", "+Inf", 1), ("placement", "2xx", "0.0005", 1)):
+            self.assertIn(
+                f'http_request_seconds_bucket{{api="{api}",le="{bound}",status="{status}"}} '
+                f"{count}.0\n", text)
+
     def test_no_series_tells_when_another_one_was_created(self) -> None:
         metrics.count_request(("limits", "none"), "200 OK", 0.1)
         self.assertNotIn("_created", scraping.shown()[1])
