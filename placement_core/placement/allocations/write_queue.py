@@ -5,8 +5,8 @@ those behind it in one transaction (``grouped_writes``), in its own thread. So a
 writes beside is not delayed, and under load several share the statements and the COMMIT. This is
 how PostgreSQL groups commits. Source: design §4.
 
-Clients that a group has answered write again at about the same moment. The first that comes then
-does not begin alone, with all others waiting for it, but waits until as many have come as the
+Clients that a group has answered write again at about the same moment, if they are many. The first
+that comes then does not begin alone, with all others waiting for it, but waits until as many have come as the
 group had, or until it has waited as long as the group took: the statements and the COMMIT that
 they share then take less than the waiting.
 """
@@ -36,6 +36,9 @@ from placement_core.placement.allocations.unit_of_work import Attempt
 #: How long a write waits for its turn before it leads beside whoever leads: what is being written
 #: may wait for a lock that has nothing to do with it.
 _PATIENCE_SECONDS = 0.1
+#: From this size on, a group is taken for a crowd that comes back together. Of two writes that met
+#: by chance, the next one would wait in vain.
+_CROWD = 3
 #: How long a leader waits for others at most: a group that took longer has waited for locks.
 _LONGEST_GATHERING_SECONDS = 0.01
 
@@ -97,7 +100,7 @@ class WriteQueue:
         """
         if ctx.session is not None or not self._may_share(request):
             return attempt(ctx, request, gates, owners)
-        if self._last_size == 1 and self._begin_alone():
+        if self._last_size < _CROWD and self._begin_alone():
             try:
                 return attempt(ctx, request, gates, owners)
             finally:
@@ -176,10 +179,9 @@ class WriteQueue:
             waiting.wait()
 
     def _gather(self) -> None:
-        """Wait until as many writes have come as the last group had, or for as long as it took.
-
-        Behind a leader that nobody joined this is no time at all.
-        """
+        """Wait until as many writes have come as the last group had, or for as long as it took."""
+        if self._last_size < _CROWD:
+            return
         with self._lock:
             self._has_come.wait_for(
                 lambda: len(self._waiting) >= self._last_size,

@@ -145,22 +145,23 @@ class TestWriteQueue(claims.ClaimsTestCase):
         def put():
             self.put({host: {"VCPU": 1}})
 
-        self.together(other, put, put)
+        self.together(other, put, put, put)
         self.patch("_LONGEST_GATHERING_SECONDS", _PATIENCE_SECONDS)
         self.queue._last_seconds = _PATIENCE_SECONDS
-        first = threading.Thread(target=put, daemon=True)
-        first.start()
-        self.wait_for(1)
-        put()
-        first.join(_PATIENCE_SECONDS)
-        self.assertEqual(([[1, 1], [1, 1]], {"VCPU": 4}), (self.groups, self.used(host)))
+
+        def put_last():
+            self.wait_for(2)
+            put()
+
+        self.assertEqual([None] * 3, races.run(put, put, put_last))
+        self.assertEqual(([[1] * 3] * 2, {"VCPU": 6}), (self.groups, self.used(host)))
 
     def test_it_does_not_wait_for_long(self):
         host = self.provider(VCPU=8)
         self.patch("_LONGEST_GATHERING_SECONDS", 1)
         taken = {}
         for seconds in (_PATIENCE_SECONDS, 0):
-            self.queue._last_size, self.queue._last_seconds = 2, seconds
+            self.queue._last_size, self.queue._last_seconds = 3, seconds
             started = time.monotonic()
             self.put({host: {"VCPU": 1}})
             taken[seconds] = time.monotonic() - started
@@ -168,15 +169,24 @@ class TestWriteQueue(claims.ClaimsTestCase):
 
     def test_behind_one_that_nobody_joined_a_write_begins_alone(self):
         host, other = self.provider(VCPU=8), self.provider(VCPU=8)
+        self.together(other, *[lambda: self.put({host: {"VCPU": 1}})] * 3)
+        # The first waits for others, and is prepared again when none comes.
+        self.assertEqual([2, 1], [self.count_preparations(host) for _ in range(2)])
+        self.assertEqual([[1] * 3], self.groups)
+
+    def test_two_that_met_by_chance_are_no_crowd(self):
+        host, other = self.provider(VCPU=8), self.provider(VCPU=8)
         self.together(other, *[lambda: self.put({host: {"VCPU": 1}})] * 2)
+        self.assertEqual(([[1, 1]], 1), (self.groups, self.count_preparations(host)))
+
+    def count_preparations(self, host):
+        """Write alone; return how often it was prepared: once more if it was in the queue."""
         noting = _NotingGate()
-        for _ in range(2):
-            allocations.replace(
-                self.context(),
-                [self.write({host: {"VCPU": 1}}, consumer=factories.new_uuid(), seen=None)],
-                [self.gate, noting], self.owners, self.queue)
-        # The first waited for others, and was prepared again when none came.
-        self.assertEqual(([[1, 1]], 3), (self.groups, len(noting.made)))
+        allocations.replace(
+            self.context(),
+            [self.write({host: {"VCPU": 1}}, consumer=factories.new_uuid(), seen=None)],
+            [self.gate, noting], self.owners, self.queue)
+        return len(noting.made)
 
     def test_of_a_refused_member_nothing_is_written(self):
         """The row of a consumer that it does not let grow stays as it was, in every column."""
