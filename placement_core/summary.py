@@ -69,6 +69,7 @@ class Summary:
     :ivar rooms: by resource class.
     :ivar tight_limits: the tightest first.
     :ivar next_events: of leases within ``AHEAD``, in their order; late ones are first.
+    :ivar leases: how many leases have each status.
     :ivar troubles: why parts are missing, a sentence each.
     """
 
@@ -77,6 +78,7 @@ class Summary:
     tight_limits: Sequence[TightLimit] | None
     next_events: Sequence[NextEvent] | None
     backlog: Backlog | None
+    leases: Mapping[str, int] | None
     troubles: Sequence[str]
 
 
@@ -102,6 +104,7 @@ def read(parts: services.Services, ctx: Context, most: int) -> Summary:
         attempt(lambda: find_tight_limits(parts.overviews.make(ctx), most)),
         attempt(lambda: _list_next_events(ctx, now, most)),
         attempt(lambda: backlog.measure(ctx)),
+        attempt(lambda: backlog.count_leases(ctx)),
         troubles)
 
 

@@ -113,9 +113,9 @@ def _draw(cloud: Summary, width: int) -> RenderableType:
 def _describe_state(cloud: Summary) -> str:
     words = [f"{cloud.read_at:%Y-%m-%d %H:%M:%S} UTC"]
     backlog = cloud.backlog
-    if backlog is not None:
+    if backlog is not None and cloud.leases is not None:
         words += [
-            _count(backlog.managers, "manager"), _count(sum(backlog.leases.values()), "lease"),
+            _count(backlog.managers, "manager"), _count(sum(cloud.leases.values()), "lease"),
             _describe_late("event", backlog.due_events, backlog.longest_due_seconds),
             f"{_count(backlog.failed_events, 'event')} in error",
             _describe_late("call", backlog.calls, backlog.oldest_call_seconds)]
@@ -188,7 +188,8 @@ def _make_document(cloud: Summary) -> Mapping[str, Any]:
             _list_fields(limit) for limit in cloud.tight_limits],
         "next_events": None if cloud.next_events is None else [
             _describe_event(event) for event in cloud.next_events],
-        "backlog": None if cloud.backlog is None else dataclasses.asdict(cloud.backlog),
+        "backlog": None if cloud.backlog is None else {
+            "leases": cloud.leases, **dataclasses.asdict(cloud.backlog)},
         "troubles": list(cloud.troubles),
     }
 

@@ -83,7 +83,7 @@ class StateReader:
         try:
             ctx = self._make_context()
             size = len(self._index.snapshot(ctx).layout.row_of_id)
-            self._state = _describe(backlog.measure(ctx), size)
+            self._state = _describe(backlog.measure(ctx), backlog.count_leases(ctx), size)
             self._read_at = time.monotonic()
         except Exception as error:  # noqa: BLE001  whatever it is, the next read may succeed
             self._note_failure(error)
@@ -101,9 +101,11 @@ class StateReader:
         self._works = False
 
 
-def _describe(work: backlog.Backlog, index_size: int) -> metrics.State:
+def _describe(
+    work: backlog.Backlog, leases: Mapping[str, int], index_size: int
+) -> metrics.State:
     state: dict[str, Mapping[tuple[str, ...], float]] = {
-        "leases": {(status,): count for status, count in work.leases.items()},
+        "leases": {(status,): count for status, count in leases.items()},
         "lease_events_due": {(): work.due_events},
         "lease_event_longest_due_seconds": {(): work.longest_due_seconds},
         "lease_events_given_up": {(): work.failed_events},

@@ -45,7 +45,6 @@ _NUMBERS = sa.select(
 class Backlog:
     """What there is to do for managers.
 
-    :ivar leases: {status: how many leases have it}; deleted ones are not counted.
     :ivar due_events: how many events of leases are due and not done.
     :ivar longest_due_seconds: for how long the oldest of them has been due; 0: there is none.
     :ivar failed_events: how many events were given up.
@@ -56,7 +55,6 @@ class Backlog:
         did, or all ended long ago.
     """
 
-    leases: Mapping[str, int]
     due_events: int
     longest_due_seconds: float
     failed_events: int
@@ -69,14 +67,24 @@ class Backlog:
 @db.retry_writes
 def measure(ctx: Context) -> Backlog:
     """Return what there is to do for managers now, by the database's clock."""
-    with db.read(ctx) as session:
-        leases = {row.status: row.number for row in session.execute(_LEASES)}
+    with db.read_once(ctx) as session:
         row = session.execute(_NUMBERS).one()
 
     def get_age(since: datetime.datetime | None) -> float:
         return 0.0 if since is None else max(0.0, (row.now - since).total_seconds())
 
     return Backlog(
-        dict.fromkeys(_STATUSES, 0) | leases, row.due_events, get_age(row.due_since),
-        row.failed_events, row.calls, get_age(row.calls_since), row.managers,
+        row.due_events, get_age(row.due_since), row.failed_events, row.calls,
+        get_age(row.calls_since), row.managers,
         None if row.seen_at is None else get_age(row.seen_at))
+
+
+@db.retry_writes
+def count_leases(ctx: Context) -> Mapping[str, int]:
+    """Return how many leases have each status; deleted ones are not counted.
+
+    It reads all of them, which what is shown on each page need not.
+    """
+    with db.read_once(ctx) as session:
+        return dict.fromkeys(_STATUSES, 0) | {
+            row.status: row.number for row in session.execute(_LEASES)}

@@ -12,7 +12,7 @@ from placement_core import db
 from placement_core.http.leases_api import representations
 from placement_core.reservations import tables
 from placement_core.reservations.leases import rendered_texts
-from placement_core.reservations.manager import event_queue
+from placement_core.reservations.manager import backlog, event_queue
 from placement_core.reservations.scheduling import occupancy
 from tests import databases, rows_read
 from tests.functional.reservations import lease_cases
@@ -102,6 +102,11 @@ class TestRowsRead(lease_cases.LeasesTestCase):
         self.assertEqual(0, filler.fill(self.ctx))
         self.useFixture(fixtures.MonkeyPatch("time.monotonic", lambda: math.inf))
         self.assertEqual(_MANY + 3, filler.fill(self.ctx))
+
+    def test_backlog(self):
+        """The strip of each page of the dashboard shows it."""
+        self.assertLess(
+            rows_read.count(self.database.settings, backlog.measure), _MANY // 4)
 
     def test_hosts_that_are_not_free(self):
         for cleaning_seconds in (0, 600):

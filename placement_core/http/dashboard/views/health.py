@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from placement_core.http.capacity_api import policies
 from placement_core.http.dashboard import rendering, sections
@@ -48,9 +48,10 @@ class WorkerState:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Managers:
-    """What managers have to do, and which there are."""
+    """What managers have to do, how many leases have each status, and which managers there are."""
 
     backlog: Backlog
+    leases: Mapping[str, int]
     managers: Sequence[ManagerState]
 
     @property
@@ -81,7 +82,8 @@ def show(call: Call) -> Reply:
         workers=sections.read(
             call, policies.WORKERS_LIST, lambda: store.list_workers(call.ctx, _MOST_WORKERS)),
         managers=sections.read(call, policies.ROOM_SHOW, lambda: Managers(
-            backlog.measure(call.ctx), heartbeats.list_(call.ctx, _MOST_MANAGERS))),
+            backlog.measure(call.ctx), backlog.count_leases(call.ctx),
+            heartbeats.list_(call.ctx, _MOST_MANAGERS))),
         work=sections.read(
             call, policies.RESERVATIONS_RETRY_EVENT, lambda: _read_work(call)),
         reports=sections.read(
