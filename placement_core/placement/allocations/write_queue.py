@@ -6,9 +6,9 @@ writes beside is not delayed, and under load several share the statements and th
 how PostgreSQL groups commits. Source: design §4.
 
 Clients that a group has answered write again at about the same moment, if they are many. The first
-that comes then does not begin alone, with all others waiting for it, but waits until as many have come as the
-group had, or until it has waited as long as the group took: the statements and the COMMIT that
-they share then take less than the waiting.
+that comes then does not begin alone, with all others waiting for it, but waits until as many have
+come as the group had, or until it has waited as long as the group took: the statements and the
+COMMIT that they share then take less than the waiting.
 """
 
 from __future__ import annotations
