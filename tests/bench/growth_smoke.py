@@ -28,7 +28,7 @@ class TestGrowth(smoke.SmokeTestCase):
         [found] = self.measured("growth-metrics")["growth"]
         self.assertEqual(5, found["bound"])
         self.assertEqual(found["value"], max(found["detail"].values()))
-        # Counting takes four additions; without any, it would be next to nothing.
+        # Counting takes three additions; without any, it would be next to nothing.
         self.assertGreater(min(found["detail"].values()), 0.2)
 
     def test_a_count_over_cells_is_measured(self):
