@@ -53,17 +53,19 @@ class Cost:
 
     :ivar seconds: of its processor.
     :ivar mib: how much its resident memory rose while it worked.
+    :ivar most_seconds: how many it may take.
     """
 
     question: Question
     status: int
     seconds: float
     mib: float
+    most_seconds: float = MOST_SECONDS
 
     @property
     def is_too_much(self) -> bool:
         """Whether it is more than a request may cost."""
-        return (self.status >= 500 or self.seconds > MOST_SECONDS or self.mib > MOST_MIB)
+        return (self.status >= 500 or self.seconds > self.most_seconds or self.mib > MOST_MIB)
 
     def __str__(self) -> str:
         """Return it as a line."""
@@ -143,7 +145,9 @@ def make_questions(chance: random.Random) -> Iterator[Question]:
         yield Question(address, "GET", address)
 
 
-def ask(target: client.Target, worker: int, question: Question) -> Cost:
+def ask(
+    target: client.Target, worker: int, question: Question, most_seconds: float = MOST_SECONDS,
+) -> Cost:
     """Send a request, and measure what it costs the worker."""
     status = pathlib.Path(f"/proc/{worker}/status")
     # Forgets how much memory it has had at most.
@@ -153,7 +157,7 @@ def ask(target: client.Target, worker: int, question: Question) -> Cost:
     # What threads have used is counted once they give up the processor.
     time.sleep(0.02)
     return Cost(question, answered, processes.cpu_seconds(worker) - seconds,
-                max(0.0, _read_mib(status, "VmHWM") - before))
+                max(0.0, _read_mib(status, "VmHWM") - before), most_seconds)
 
 
 def _read_mib(status: pathlib.Path, name: str) -> float:
@@ -186,13 +190,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--random", type=int, default=300, metavar="N", help="how many are random (default: 300)")
     parser.add_argument("--seed", type=int, default=0, help="of chance (default: 0)")
+    parser.add_argument(
+        "--seconds", type=float, default=MOST_SECONDS,
+        help=f"of the processor that a request may take (default: {MOST_SECONDS:.0f})")
     options = parser.parse_args(arguments)
     questions = itertools.chain(list_questions(), itertools.islice(
         make_questions(random.Random(options.seed)), options.random))
     costs = []
     with serving(options.hosts) as (target, worker):
         for question in questions:
-            costs.append(ask(target, worker, question))
+            costs.append(ask(target, worker, question, options.seconds))
             print(costs[-1], flush=True)
     bad = [cost for cost in costs if cost.is_too_much]
     print(f"{len(costs)} requests on {options.hosts} hosts: at most "

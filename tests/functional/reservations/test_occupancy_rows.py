@@ -19,6 +19,8 @@ from tests.functional.reservations import lease_cases
 
 _MANY = 5000
 _AT_ONCE = 500
+#: Beyond all numbers that leases got in other tests of the database.
+_FIRST_COPY = 10**6
 
 
 @databases.on_each_database
@@ -52,7 +54,7 @@ class TestRowsRead(lease_cases.LeasesTestCase):
                 reservations = {number: str(uuid.uuid4()) for number in numbers}
                 changes = {
                     tables.leases: lambda number: {
-                        "id": leases[number], "number": 1000 + number},
+                        "id": leases[number], "number": _FIRST_COPY + number},
                     tables.lease_reservations: lambda number: {
                         "id": reservations[number], "lease_id": leases[number]},
                     tables.lease_events: lambda number: {
