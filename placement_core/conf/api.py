@@ -67,9 +67,10 @@ OPTIONS: list[cfg.Opt] = [
         default=10_000,
         min=1000,
         max=100_000,
-        help="How many items a page of a list has at most; a larger limit in the query string "
-        "gets as many, and a link to the next page. Without a limit, the capacity API gives 1,000 "
-        "and the limits API all. Lists of the Placement API have no pages.",
+        help="How many items a page of a list has at most. The capacity API refuses a larger "
+        "limit in the query string with 400; lists of limits, leases and hosts cut it, as "
+        "Keystone and Blazar do, and link to the next page. Without a limit, the capacity API "
+        "gives 1,000 items and the limits API all. Lists of the Placement API have no pages.",
     ),
     cfg.IntOpt(
         "max_concurrent_requests_per_project",

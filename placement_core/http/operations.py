@@ -110,8 +110,15 @@ class Call:
     digest_policy: Callable[[], str | None] = lambda: None
 
     def parse_page(self) -> pages.Page:
-        """Return the page of a list that the query string asks for."""
+        """Return the page of a list that the query string asks for.
+
+        :raises InvalidQuery: it is larger than ``[api] max_page_size``.
+        """
         return pages.parse_page(self.query, self.services.conf.api.max_page_size)
+
+    def parse_cut_page(self) -> pages.Page:
+        """Return the same for lists of Keystone's and Blazar's APIs, which cut a larger page."""
+        return pages.parse_cut_page(self.query, self.services.conf.api.max_page_size)
 
 
 #: As ``Reply.last_modified``: the moment of the answer.

@@ -7,6 +7,8 @@ import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from placement_core.http.validation import InvalidQuery
+
 Query = Mapping[str, list[str]]
 T = TypeVar("T")
 
@@ -38,11 +40,36 @@ WHOLE = Page(None, None)
 def parse_page(query: Query, largest: int) -> Page:
     """Return the page of a query string.
 
-    :param largest: what a larger ``limit`` gets.
+    :raises InvalidQuery: the ``limit`` is larger than the largest.
     """
+    page = _parse(query)
+    if page.size is not None:
+        check_size(page.size, largest)
+    return page
+
+
+def check_size(size: int, largest: int) -> None:
+    """Check how many items a page is to have.
+
+    :raises InvalidQuery: more than the largest page has.
+    """
+    if size > largest:
+        raise InvalidQuery(
+            f"limit {size} is more than a page has here: {largest} (option [api] max_page_size)")
+
+
+def parse_cut_page(query: Query, largest: int) -> Page:
+    """Return the page of a query string; a larger one is cut.
+
+    Source: Keystone's ``list_limit``, nova's and Blazar's ``max_limit``, which cut it, too.
+    """
+    page = _parse(query)
+    return page if page.size is None else Page(min(page.size, largest), page.marker)
+
+
+def _parse(query: Query) -> Page:
     limit = get_last(query, "limit")
-    size = min(int(limit), largest) if limit is not None else None
-    return Page(size, get_last(query, "marker") or None)
+    return Page(int(limit) if limit is not None else None, get_last(query, "marker") or None)
 
 
 def get_last(query: Query, key: str) -> str | None:

@@ -3,6 +3,7 @@
 They start a service or two each, which takes minutes together.
 """
 
+from benchmarks import growth
 from tests.bench import smoke
 
 
@@ -15,6 +16,19 @@ class TestGrowth(smoke.SmokeTestCase):
         self.assertEqual([True, False, False], [found["bound"] == 2 for found in ratios])
         self.assertEqual(statements["value"] <= 5, statements["met"])
         self.assertGreater(statements["value"], 1)
+
+    def test_guarded_claims_are_measured(self):
+        trees, one_tree = self.measured("growth-guard*")["growth"]
+        self.assertIsNone(trees["bound"], "SQLite has none")
+        self.assertEqual({"postgresql": 1.15, "mysql": 1.4},
+                         growth.MEASURES["growth-guard"].bound)
+        self.assertIsNone(one_tree["bound"])
+        for found in (trees, one_tree):
+            detail = found["detail"]
+            self.assertEqual(
+                found["value"], max(detail["ratio_8"], detail["ratio_32"]))
+            self.assertAlmostEqual(
+                detail["off_per_second_8"] / detail["enforce_per_second_8"], detail["ratio_8"])
 
     def test_audited_claims_are_measured(self):
         [found] = self.measured("growth-audit")["growth"]
@@ -54,3 +68,26 @@ class TestGrowth(smoke.SmokeTestCase):
         self.assertAlmostEqual(
             detail["claims_per_second_100k"] / detail["claims_per_second_1m"],
             detail["claims_ratio"])
+
+    def test_leases_are_measured(self):
+        found = {each["name"]: each for each in self.measured("leases-*")["growth"]}
+        self.assertEqual(
+            {name for name in growth.MEASURES if name.startswith("leases-")}, set(found))
+        self.assertTrue(all(each["bound"] for each in found.values()))
+        for name in ("leases-create-statements", "leases-refuse-statements"):
+            self.assertTrue(found[name]["met"], found[name])
+        self.assertGreater(found["leases-starts"]["value"], 0)
+        for name in ("leases-create", "leases-refuse", "leases-timeline", "leases-next-fit"):
+            detail = found[name]["detail"]
+            self.assertEqual(found[name]["value"], detail["ms_10k"])
+            self.assertAlmostEqual(detail["ms_10k"], detail["server_ms_10k"])
+        detail = found["leases-all"]["detail"]
+        self.assertEqual(found["leases-all"]["value"], max(
+            detail[f"{which}_ms_10k"] for which in ("first", "at_once", "in_pages")))
+        detail = found["leases-many"]["detail"]
+        self.assertEqual(found["leases-many"]["value"], max(
+            detail[f"{which}_ms_100k"] / detail[f"{which}_ms_10k"]
+            for which in ("create", "refuse", "next_fit", "of_a_project")))
+        detail = found["leases-project"]["detail"]
+        self.assertAlmostEqual(
+            found["leases-project"]["value"], detail["ms_10k"] / detail["ms_1k"])

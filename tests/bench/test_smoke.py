@@ -25,7 +25,7 @@ from tests.bench import smoke
 
 
 class TestSmoke(smoke.SmokeTestCase):
-    """Some rows; the rest of those about growth is in ``growth_smoke``, for the long run."""
+    """A row of each kind; those about growth are in ``growth_smoke``, for the long run."""
 
     @unittest.skipUnless(importlib.util.find_spec("placement"), "upstream is not installed")
     def test_both_sides_are_measured_and_agree(self):
@@ -38,12 +38,11 @@ class TestSmoke(smoke.SmokeTestCase):
 
     @unittest.skipUnless(importlib.util.find_spec("keystone"), "Keystone is not installed")
     def test_keystone_is_measured_and_agrees(self):
-        document = self.measured("limits-*")
+        document = self.measured("limits-project", "limits-304")
         self.assertIsNone(document["upstream"])
         self.assertIn("keystone", document["keystone"])
         self.assertEqual(
-            ["limits-project", "limits-project-new", "limits-304", "limits-all"],
-            [row["name"] for row in document["rows"]])
+            ["limits-project", "limits-304"], [row["name"] for row in document["rows"]])
         for row in document["rows"]:
             self.assertEqual("keystone", row["peer"])
             self.assertIs(row["answers_agree"], True, row["problems"])
@@ -53,41 +52,10 @@ class TestSmoke(smoke.SmokeTestCase):
             self.assertEqual([{expected}, {"200"}],
                              [set(row[side][0]["statuses"]) for side in ("ours", "upstream")])
 
-    def test_guarded_claims_are_measured(self):
-        trees, one_tree = self.measured("growth-guard*")["growth"]
-        self.assertIsNone(trees["bound"], "SQLite has none")
-        self.assertEqual({"postgresql": 1.15, "mysql": 1.4},
-                         growth.MEASURES["growth-guard"].bound)
-        self.assertIsNone(one_tree["bound"])
-        for found in (trees, one_tree):
-            detail = found["detail"]
-            self.assertEqual(
-                found["value"], max(detail["ratio_8"], detail["ratio_32"]))
-            self.assertAlmostEqual(
-                detail["off_per_second_8"] / detail["enforce_per_second_8"], detail["ratio_8"])
-
     def test_leases_are_measured(self):
-        found = {each["name"]: each for each in self.measured("leases-*")["growth"]}
-        self.assertEqual(
-            {name for name in growth.MEASURES if name.startswith("leases-")}, set(found))
-        self.assertTrue(all(each["bound"] for each in found.values()))
-        for name in ("leases-create-statements", "leases-refuse-statements"):
-            self.assertTrue(found[name]["met"], found[name])
-        self.assertGreater(found["leases-starts"]["value"], 0)
-        for name in ("leases-create", "leases-refuse", "leases-timeline", "leases-next-fit"):
-            detail = found[name]["detail"]
-            self.assertEqual(found[name]["value"], detail["ms_10k"])
-            self.assertAlmostEqual(detail["ms_10k"], detail["server_ms_10k"])
-        detail = found["leases-all"]["detail"]
-        self.assertEqual(found["leases-all"]["value"], max(
-            detail[f"{which}_ms_10k"] for which in ("first", "at_once", "in_pages")))
-        detail = found["leases-many"]["detail"]
-        self.assertEqual(found["leases-many"]["value"], max(
-            detail[f"{which}_ms_100k"] / detail[f"{which}_ms_10k"]
-            for which in ("create", "refuse", "next_fit", "of_a_project")))
-        detail = found["leases-project"]["detail"]
-        self.assertAlmostEqual(
-            found["leases-project"]["value"], detail["ms_10k"] / detail["ms_1k"])
+        [found] = self.measured("leases-create-statements")["growth"]
+        self.assertTrue(found["met"], found)
+        self.assertGreater(found["value"], 1)
 
 
 class TestDatasets(base.TestCase):

@@ -55,7 +55,7 @@ def reply_list(
     enabled = queries.parse_flag(call.query, "enabled")
     if enabled is not None:
         records = [record for record in records if record.enabled == enabled]
-    page = call.parse_page()
+    page = call.parse_cut_page()
     return Reply(body=representations.render_list(
         call, name, _select_page(records, page, find), render, page))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from placement_core.http import pages
+from placement_core.http.validation import InvalidQuery
 from tests import base
 
 
@@ -13,9 +14,15 @@ class TestPages(base.TestCase):
             ({"limit": ["5"]}, pages.Page(5, None)),
             ({"limit": ["5", "7"], "marker": ["a", "b"]}, pages.Page(7, "b")),
             ({"marker": [""]}, pages.Page(None, None)),
-            ({"limit": ["999999999"]}, pages.Page(1000, None)),
+            ({"limit": ["1000"]}, pages.Page(1000, None)),
         ):
-            self.assertEqual(page, pages.parse_page(query, 1000), query)
+            for parse in (pages.parse_page, pages.parse_cut_page):
+                self.assertEqual(page, parse(query, 1000), query)
+
+    def test_a_larger_one(self) -> None:
+        query = {"limit": ["1001"], "marker": ["a"]}
+        self.assertRaises(InvalidQuery, pages.parse_page, query, 1000)
+        self.assertEqual(pages.Page(1000, "a"), pages.parse_cut_page(query, 1000))
 
     def test_one_more_is_read(self) -> None:
         self.assertEqual(6, pages.Page(5, None).size_to_read)

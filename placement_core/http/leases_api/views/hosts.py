@@ -11,7 +11,7 @@ from placement_core.reservations.records import Host
 
 def list_(call: Call) -> Reply:
     """Return the hosts of the freepool."""
-    page = call.parse_page()
+    page = call.parse_cut_page()
     hosts = host_queries.page(
         call.ctx, after=queries.parse_number(call.query, "marker"), limit=page.size_to_read)
     body = {"hosts": [representations.render_host(host) for host in hosts[:page.size]]}

@@ -15,7 +15,7 @@ from placement_core.reservations.leases.rendered_cache import RenderedLeases
 
 def list_(call: Call) -> Reply:
     """Return the leases that the caller may see and that match all filters of the query."""
-    query, page = call.query, call.parse_page()
+    query, page = call.query, call.parse_cut_page()
     sort_key, descending = queries.parse_order(query)
     documents = RenderedLeases(representations.LEASE, call.services.lease_texts).page(
         call.ctx,

@@ -17,7 +17,7 @@ def model(call: Call) -> Reply:
 
 def list_(call: Call) -> Reply:
     """Return the limits that the caller sees and that pass every filter of the query."""
-    page = call.parse_page()
+    page = call.parse_cut_page()
     visible = visibility.list_visible(
         call, visibility.get_visibility_of_limits(call), pages.get_last(call.query, "project_id"))
     records = limits.list_(

@@ -10,7 +10,7 @@ from placement_core.limits.records import RegisteredLimit
 
 def list_(call: Call) -> Reply:
     """Return the registered limits that pass every filter of the query."""
-    page = call.parse_page()
+    page = call.parse_cut_page()
     records = registered.list_(
         call.ctx, queries.parse_filters(call.query, queries.REGISTERED_FIELDS),
         marker=page.marker, limit=page.size_to_read)
