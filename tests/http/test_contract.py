@@ -16,7 +16,7 @@ from tests.fuzz import contract, worlds
 #: The same requests in every run.
 _SEED = 18
 #: Valid requests for each operation, and as many others.
-_EXAMPLES = 8
+_EXAMPLES = 4
 
 
 class TestContract(base.TestCase):

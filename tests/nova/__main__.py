@@ -11,7 +11,7 @@ import unittest
 import testtools
 
 from tests import databases
-from tests.nova import deployment, test_habits, test_leases
+from tests.nova import deployment, long_plays, test_habits, test_leases
 
 
 def main(kinds: list[str]) -> int:
@@ -27,7 +27,7 @@ def main(kinds: list[str]) -> int:
         with deployment.Cloud(kind=kind, limit_tenants=kind != "sqlite") as cloud:
             deployment.share(cloud)
             load = unittest.defaultTestLoader.loadTestsFromModule
-            suite = unittest.TestSuite([load(test_habits), load(test_leases)])
+            suite = unittest.TestSuite(map(load, (test_habits, test_leases, long_plays)))
             result = testtools.TextTestResult(sys.stdout)
             result.startTestRun()
             suite.run(result)

@@ -30,7 +30,7 @@ from tests import (
 from tests.functional.cli import commands, test_commands
 
 #: How often copies of a source are killed at least, and how often one of them at most.
-_KILLS = int(os.environ.get("PLACEMENT_TEST_KILLS", "3"))
+_KILLS = int(os.environ.get("PLACEMENT_TEST_KILLS", "1"))
 _KILLS_OF_ONE = 7
 _COPY, _DIFF = ("migrate", "copy", "--execute"), ("migrate", "diff")
 
