@@ -36,7 +36,7 @@ class SmokeTestCase(base.TestCase):
         with redirect_stdout(said), redirect_stderr(said):
             benchmarks.main([
                 *("--database", "sqlite", *(f"--row={pattern}" for pattern in patterns)),
-                *("--scale", "0.004", "--pairs", "1", "--seconds", "0.1", "--clients", "2"),
+                *("--scale", "0.004", "--pairs", "1", "--seconds", "0.4", "--clients", "2"),
                 *("--rounds", "1", "--keep"),
                 *("--upstream-python", sys.executable, "--keystone-python", sys.executable),
                 *("--build", self.build, "--results", str(folder)),
