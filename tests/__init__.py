@@ -1,7 +1,7 @@
 """The tests: ``make test`` runs everything, ``python -m testtools.run`` one module.
 
 Random worlds are the same in every run, so that a red run can be repeated;
-``HYPOTHESIS_PROFILE=explore`` draws new ones.
+``HYPOTHESIS_PROFILE=explore`` draws new ones, ``brief`` few.
 """
 
 import os
@@ -10,6 +10,8 @@ import signal
 import hypothesis
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.register_profile(
+    "brief", derandomize=True, deadline=None, max_examples=10)
 hypothesis.settings.register_profile("explore", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
