@@ -27,8 +27,9 @@ class TestGrowth(smoke.SmokeTestCase):
             detail = found["detail"]
             self.assertEqual(
                 found["value"], max(detail["ratio_8"], detail["ratio_32"]))
-            self.assertAlmostEqual(
-                detail["off_per_second_8"] / detail["enforce_per_second_8"], detail["ratio_8"])
+            for clients in (8, 32):
+                self.assertGreater(detail[f"off_per_second_{clients}"], 0)
+                self.assertGreater(detail[f"enforce_per_second_{clients}"], 0)
 
     def test_audited_claims_are_measured(self):
         [found] = self.measured("growth-audit")["growth"]
