@@ -69,7 +69,7 @@ OPTIONS: list[cfg.Opt] = [
         max=100_000,
         help="How many items a page of a list has at most. The capacity API refuses a larger "
         "limit in the query string with 400; lists of limits, leases and hosts cut it, as "
-        "Keystone and Blazar do, and link to the next page. Without a limit, the capacity API "
+        "Keystone and nova do, and link to the next page. Without a limit, the capacity API "
         "gives 1,000 items and the limits API all. Lists of the Placement API have no pages.",
     ),
     cfg.IntOpt(

@@ -61,7 +61,7 @@ def check_size(size: int, largest: int) -> None:
 def parse_cut_page(query: Query, largest: int) -> Page:
     """Return the page of a query string; a larger one is cut.
 
-    Source: Keystone's ``list_limit``, nova's and Blazar's ``max_limit``, which cut it, too.
+    Source: Keystone's ``list_limit`` and nova's ``max_limit``, which cut it, too.
     """
     page = _parse(query)
     return page if page.size is None else Page(min(page.size, largest), page.marker)
