@@ -83,17 +83,15 @@ class TestPages(http_base.HttpTestCase):
                      "room/fits?resources=VCPU:1", "claims", "audit", "quota"):
             address = f"/capacity/v1/{path}{'&' if '?' in path else '?'}limit="
             for limit in (1001, 10**17):
-                response = self.ask("GET", f"{address}{limit}")
-                self.assertEqual(400, response.status_int, path)
-            self.assert_refused(
-                400, "limit 1001 is more than a page has here: 1000", self.ask(
-                    "GET", f"{address}1001"))
+                self.assert_refused(
+                    400, f"limit {limit} is more than a page has here: 1000",
+                    self.ask("GET", f"{address}{limit}"))
         page = self.ask("GET", "/capacity/v1/providers?limit=1000").json
         self.assertEqual(1000, len(page["providers"]))
         rest = self.ask("GET", page["links"]["next"]).json
         self.assertEqual(2, len(rest["providers"]))
 
-    def test_keystone_and_blazar_cut_it(self) -> None:
+    def test_keystones_and_blazars_lists_do_not_refuse_it(self) -> None:
         for path in ("/v3/limits", "/v3/registered_limits", "/v1/leases", "/v1/os-hosts"):
             self.assertEqual(200, self.ask("GET", f"{path}?limit=5000").status_int, path)
 

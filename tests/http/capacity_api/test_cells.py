@@ -250,10 +250,9 @@ class TestInstances(InstancesTestCase):
             "bogus=1", "limit=0", "limit=-1", "limit=x", "limit=1.5", "limit=9" + "9" * 30,
             f"marker={A}", "marker=x", "marker=%00", "cell=nowhere", "cell=", "project_id=",
             "project_id=" + "x" * 256, "queued_for_delete=maybe", "queued_for_delete=",
-            "queued_for_delete=True", "user_id=%FF",
+            "queued_for_delete=True", "user_id=%FF", f"limit={10 ** 17}",
         ):
             self.assert_refused(400, "", self.send("GET", f"/instances?{query}"))
-        self.send("GET", f"/instances?limit={10 ** 17}", status=400)
 
     def test_filters_and_pages(self) -> None:
         self.instance(C, cell="cell1")
