@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -327,13 +326,3 @@ class _CellFormatter(formatters.ListFormatter):
 def _flatten(cell: object) -> object:
     value = cell.machine_readable() if isinstance(cell, columns.FormattableColumn) else cell
     return json.dumps(value) if isinstance(value, list | dict) else value
-
-
-def freeze_loaded() -> None:
-    """Let the garbage collector pass over what a process has when it begins its work.
-
-    All of that stays. Walking through it again and again took half of the time of a large
-    answer, and a third of that of events.
-    """
-    gc.collect()
-    gc.freeze()

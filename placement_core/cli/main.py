@@ -14,6 +14,7 @@ from cliff import app, commandmanager, help as cliff_help
 
 from placement_core import safe_logging
 from placement_core.cli import commands, config_options
+from placement_core.collector import no_garbage_collection
 
 #: The logger of errors that oslo.db does not know.
 _DATABASE_ERRORS = "oslo_db.sqlalchemy.exc_filters"
@@ -56,6 +57,15 @@ class _Help(cliff_help.HelpCommand):
             return super().take_action(parsed_args)
         self.app.print_help()
         return 0
+
+
+class _CommandManager(commandmanager.CommandManager):
+    """Imports a command when it is called: most of the service hangs at some of them."""
+
+    def find_command(self, argv: list[str]) -> tuple[Any, str, list[str]]:
+        """Return the class of a command, its name and its arguments."""
+        with no_garbage_collection():
+            return super().find_command(argv)
 
 
 class PlacementCore(app.App):
@@ -117,7 +127,7 @@ class PlacementCore(app.App):
 
 def _make_command_manager() -> commandmanager.CommandManager:
     # Without a namespace: cliff would look for entry points of all that is installed.
-    manager = commandmanager.CommandManager(convert_underscores=False)
+    manager = _CommandManager(convert_underscores=False)
     for name in commands.COMMANDS:
         manager.commands[name] = commands.make_entry_point(name)
     return manager

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from oslo_config import cfg
 
-from placement_core import logs, metrics, services, tracing
+from placement_core import collector, logs, metrics, services, tracing
 from placement_core.cli import base
 from placement_core.http.leases_api import representations
 from placement_core.migrations import sync
@@ -71,7 +71,7 @@ def run(
         say(f"placement-core manager {manager.owner} carries out events "
             f"({manager.settings.threads} threads, "
             f"{parts.database.masked_url})")
-        base.freeze_loaded()
+        collector.freeze_loaded()
         manager.run()
         logging.getLogger(__name__).info("manager %s has stopped", manager.owner)
     finally:

@@ -3,14 +3,13 @@
 The parent process checks everything that can be wrong before it opens the port,
 so that an operator sees one line and not the traceback of a worker. Workers are
 new processes (spawned, not forked): each builds its own application. One more carries out
-what is due of leases.
+what is due of leases (``processes``).
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import functools
 import http.client
 import logging
@@ -18,18 +17,16 @@ import multiprocessing
 import os
 import signal
 import socket
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from oslo_config import cfg
 
-from placement_core import conf, errors, logs, metrics, services
-from placement_core.cli import base, config_options, manager, supervisor, web_server
-from placement_core.db.collector import no_garbage_collection
+from placement_core import conf, errors, metrics, services
+from placement_core.cli import base, config_options, processes, supervisor, web_server
+from placement_core.collector import no_garbage_collection
 from placement_core.http import local_callers, probes
 from placement_core.migrations import sync
 
@@ -50,8 +47,6 @@ _POLL_SECONDS = 0.1
 _ANSWER_SECONDS = 20
 #: Whoever listens on all addresses answers on that of loopback.
 _CONNECT_TO = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-#: Options of mallopt(3): M_MMAP_THRESHOLD, M_TRIM_THRESHOLD (bytes), M_ARENA_MAX.
-_MALLOC = {-3: 32 * 1024**2, -1: 64 * 1024**2, -8: 1}
 
 
 class Serve(base.Command):
@@ -133,7 +128,7 @@ class Serve(base.Command):
         stop_seconds = parsed_args.graceful_timeout
         files, folders = config_options.get_config_sources(self.app_args, parsed_args)
         server = web_server.WebServer(
-            # names the application; ``_load_application`` makes it
+            # names the application; ``processes.load_application`` makes it
             __name__, listeners, threads=_count_threads(options, parsed_args.threads),
             connections=parsed_args.connections, head_seconds=parsed_args.head_timeout,
             stop_seconds=stop_seconds,
@@ -150,10 +145,10 @@ class Serve(base.Command):
             children = {}
             if not parsed_args.no_manager:
                 children["manager"] = functools.partial(
-                    _run_manager, files, folders, stop_seconds)
+                    processes.run_manager, files, folders, stop_seconds)
             if watch_bind is not None:
                 children["server of watchers"] = functools.partial(
-                    _serve_watchers, files, folders, insecure, watch_bind,
+                    processes.serve_watchers, files, folders, insecure, watch_bind,
                     parsed_args.head_timeout, stop_seconds)
             for name, target in children.items():
                 child = supervisor.Child(name, target, stop_seconds)
@@ -163,7 +158,7 @@ class Serve(base.Command):
                 stack.callback(child.end)
             server.serve(
                 target_loader=functools.partial(
-                    _load_application, files, folders, insecure, parsed_args.threads,
+                    processes.load_application, files, folders, insecure, parsed_args.threads,
                     stop_seconds),
                 wrap_loader=False)
         return 0
@@ -178,77 +173,6 @@ def _note_hangups() -> list[int]:
     hangups: list[int] = []
     signal.signal(signal.SIGHUP, lambda number, _frame: hangups.append(number))
     return hangups
-
-
-def _load_application(
-    config_files: list[str] | None, config_dirs: list[str] | None, allow_insecure: bool,
-    threads: int, stop_seconds: int,
-) -> Callable[..., Any]:
-    """Build the application, in a worker that processes ``threads`` requests at a time."""
-    supervisor.end_with_parent(stop_seconds)
-    _keep_memory()
-    with no_garbage_collection():
-        # The manager's process does without it.
-        from placement_core import app
-
-        options = _load_options(config_files, config_dirs, buffered=True)
-        if allow_insecure:
-            options.set_override("allow_remote_noauth2", True, "api")
-        if not options.api.max_concurrent_requests:
-            options.set_override("max_concurrent_requests", threads, "api")
-        try:
-            application = app.make_app(options, on_end=supervisor.call_when_told_to_end)
-        except errors.ConfigurationError as error:
-            LOG.critical("%s", error)
-            sys.exit(1)
-    base.freeze_loaded()
-    return application
-
-
-def _run_manager(
-    config_files: list[str] | None, config_dirs: list[str] | None, stop_seconds: int
-) -> None:
-    """Carry out events, in a process of its own, until the parent says that it ends."""
-    supervisor.end_with_parent(stop_seconds)
-    # Ctrl-C in a terminal is for the parent.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        parts = manager.prepare(_load_options(config_files, config_dirs))
-    except errors.Error as error:
-        LOG.critical("%s", error)
-        sys.exit(1)
-    manager.run(parts, LOG.info, stop_at=(signal.SIGTERM,))
-
-
-def _serve_watchers(
-    config_files: list[str] | None, config_dirs: list[str] | None, allow_insecure: bool,
-    address: tuple[str, int], head_seconds: int, stop_seconds: int,
-) -> None:
-    """Serve watchers, in a process of its own, until the parent says that it ends."""
-    # Most of what there is to import, and the other processes do without it.
-    from placement_core.cli import watch_server
-
-    supervisor.end_with_parent(stop_seconds)
-    # Ctrl-C in a terminal is for the parent.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    options = _load_options(config_files, config_dirs)
-    if allow_insecure:
-        options.set_override("allow_remote_noauth2", True, "api")
-    try:
-        watch_server.run(options, *address, head_seconds, LOG.info)
-    except errors.ConfigurationError as error:
-        LOG.critical("%s", error)
-        sys.exit(1)
-
-
-def _load_options(
-    config_files: list[str] | None, config_dirs: list[str] | None, *, buffered: bool = False
-) -> cfg.ConfigOpts:
-    """Read the configuration, and log as it says, in a new process."""
-    options = conf.load(
-        config_files=config_files, config_dirs=config_dirs, embedded=True)
-    logs.set_up(options, buffered=buffered)
-    return options
 
 
 @contextlib.contextmanager
@@ -268,20 +192,6 @@ def _share_metrics(*, required: bool) -> Iterator[None]:
     with temporary as folder:
         os.environ[metrics.FOLDER_VARIABLE] = folder
         yield
-
-
-def _keep_memory() -> None:
-    """Let this worker reuse the memory of one large answer for the next.
-
-    An answer of megabytes is put together and handed to the HTTP server in
-    memory that the C library would give back to the system each time, and half
-    of the answer's time would go into getting it again, page by page. One
-    arena for all threads, so that it is kept once.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:  # Only the GNU C library has it.
-        for option, value in _MALLOC.items():
-            mallopt(option, value)
 
 
 def _count_processed(options: cfg.ConfigOpts, threads: int) -> int:

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.changes import kinds, vector
 from placement_core.changes.follower import Follower, Version
+from placement_core.collector import no_garbage_collection
 from placement_core.context import Context
-from placement_core.db.collector import no_garbage_collection
 from placement_core.db.database import Database
 from placement_core.placement import tables
 from placement_core.placement.index import loader

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from placement_core.changes import kinds
+from placement_core.collector import no_garbage_collection
 from placement_core.db import Session, clock, inserts, lists
-from placement_core.db.collector import no_garbage_collection
 from placement_core.reservations import records, tables
 from placement_core.reservations.records import Event, Lease, Reservation
 
