@@ -103,9 +103,16 @@ def _list_searches() -> Iterator[tuple[str, Mapping[str, str]]]:
         f"resources_V{number}": "SRIOV_NET_VF:1" for number in range(4)}
     yield "four pairs in subtrees", {
         **pairs, "group_policy": "none", "same_subtree": "_N0,_V0"}
-    yield "unequal amounts", {
-        **{f"resources{number}": f"SRIOV_NET_VF:{1 + number % 3}" for number in range(1, 17)},
-        "group_policy": "none"}
+    for count in (16, 32, 64):
+        yield f"{count} groups of unequal amounts", {
+            **{f"resources{number}": f"SRIOV_NET_VF:{1 + number % 3}"
+               for number in range(1, count + 1)},
+            "group_policy": "none"}
+    for count in (16, 32):
+        yield f"{count} groups of unequal amounts, little too much", {
+            **{f"resources{number}": f"VCPU:{(5, 7, 3, 6, 4, 9)[number % 6] * 32 // count}"
+               for number in range(1, count + 1)},
+            "group_policy": "none"}
     yield "what nobody has", {
         **{f"resources{number}": f"SRIOV_NET_VF:{3 + number % 3}" for number in range(1, 9)},
         "group_policy": "none"}

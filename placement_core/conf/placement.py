@@ -5,7 +5,7 @@ from oslo_config import cfg
 GROUP = cfg.OptGroup("placement", title="Placement")
 
 #: Of ``max_search_dead_ends``.
-DEFAULT_DEAD_ENDS = 200_000
+DEFAULT_DEAD_ENDS = 50_000
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 
 OPTIONS: list[cfg.Opt] = [
@@ -66,8 +66,9 @@ OPTIONS: list[cfg.Opt] = [
         max=10_000_000,
         help="How many steps of the search for one request may come to nothing, beyond those "
         "that each tree and each candidate found allow; a request that needs more is refused "
-        "with 400. Only groups of unequal amounts on many unequal devices do. With the default "
-        "such a request costs a worker about a second.",
+        "with 400. Only groups of unequal amounts on many unequal devices do. A step among many "
+        "devices counts as several: one more for each sixteen of them. With the default such a "
+        "request costs a worker about a second.",
     ),
     cfg.IntOpt(
         "max_candidates_size",

@@ -65,8 +65,9 @@ def bounds(snapshot, request, found: int) -> tuple[int, int]:
     # A node of the search looks at the rows of each part for each rule, and
     # matches parts with rows.
     node = widest * parts * (parts + len(request.same_subtree) + 1)
-    allowance = backtracking.ALLOWANCE * (parts + len(request.same_subtree) + 1)
-    return usual, node * (allowance * (2 * trees + found + 1) + request.most_dead_ends)
+    allowances = backtracking.ALLOWANCE * (2 * trees + found + 1)
+    levels = 4 * trees * (parts + len(request.same_subtree))
+    return usual, node * (allowances + levels + request.most_dead_ends)
 
 
 def work(rows, request) -> Work:

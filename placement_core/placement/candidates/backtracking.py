@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from placement_core.placement.candidates import matching, search_budget
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 #: So many branches may come to nothing before they are remembered.
 _DEAD_ENDS_UNTIL_REMEMBERED = 32
-#: So many nodes for each part may come to nothing in a tree, and after each
-#: combination, before the budget of the request is charged.
-ALLOWANCE = 16
+#: So many nodes may come to nothing in a tree, and after each combination, before the budget of
+#: the request is charged.
+ALLOWANCE = 32
+#: A node in which more rows are looked at counts as several: it takes their time.
+_ROWS_PER_NODE = 16
 
 
 class Search:
@@ -45,11 +47,14 @@ class Search:
         self.distinct = distinct
         self.options = list(tree.options)
         self.foreign = plan.snapshot.sharing_providers() if tree.own else {}
-        self.allowance = ALLOWANCE * (len(self.options) + len(plan.subtrees) + 1)
-        self.credit = self.allowance
+        self.node_cost = 1 + len(set().union(*self.options)) // _ROWS_PER_NODE
+        # Nobody finds the first combination with fewer; an independent group is tried before.
+        levels = len(self.options) + len(plan.subtrees)
+        self.credit = ALLOWANCE + 2 * levels * self.node_cost
         self.dead_ends = 0
         self.dead: set[Hashable] = set()
         self._contested_by_level: dict[int, dict[int, tuple[bool, list[int]]]] = {}
+        self._needs_by_level: dict[int, list[tuple[int, list[tuple[int, int]]]]] = {}
         self._row_kinds_by_level: dict[int, dict[int, int]] = {}
         self._state_numbers: dict[Hashable, int] = {}
 
@@ -233,7 +238,7 @@ class Search:
                 self._enter_level(level)
             else:
                 found += 1
-                self.credit = self.allowance
+                self.credit = ALLOWANCE
                 yield
                 self._undo_choice(level)
 
@@ -269,7 +274,7 @@ class Search:
 
         :raises search_budget.BudgetExhausted: too many came to nothing.
         """
-        self.credit -= 1
+        self.credit -= self.node_cost
         if self.credit < 0:
             self.credit = self.plan.budget.draw()
 
@@ -290,6 +295,7 @@ class Search:
         self._row_kinds_by_level.pop(level, None)
         for each in range(level, end):
             self._contested_by_level.pop(each, None)
+            self._needs_by_level.pop(each, None)
         return True
 
     def _find_next_row(self, level: int) -> int | None:
@@ -391,27 +397,51 @@ class Search:
         """Say whether the group can be completed from a level on, as far as is easily seen."""
         plan = self.plan
         settled = level >= self.parts_begin[level]
+        needs = self._needs_by_level.get(level) if settled else None
         left: dict[int, list[int]] = {}
-        for number in self.order[level:self.group_end[level]]:
-            if number >= 0:
-                left[number] = (
-                    self.narrowed[number] if settled
-                    else self._list_rows_below_tops(level, number))
-                if not left[number]:
-                    return False
+        if needs is None or plan.isolate:
+            left = {number: self.narrowed[number] if settled
+                    else self._list_rows_below_tops(level, number)
+                    for number in self.order[level:self.group_end[level]] if number >= 0}
+            if not all(left.values()):
+                return False
         if plan.isolate and not matching.can_have_one_each(plan, [
                 [row for row in rows if row not in self.granular]
                 for number, rows in left.items() if plan.parts[number].granular]):
             return False
+        if needs is None:
+            needs = self._add_up_needs(left)
+            if settled:
+                self._needs_by_level[level] = needs
+        taken = self.sums
+        for need, keys in needs:
+            plan.budget.steps += len(keys)
+            for key in keys:
+                if key in taken:
+                    need += taken[key]
+            if need > 0:
+                return False
+        return True
+
+    def _add_up_needs(
+        self, left: Mapping[int, Sequence[int]]
+    ) -> list[tuple[int, list[tuple[int, int]]]]:
+        """Return what parts need beyond the room of their rows, and what else takes some of it.
+
+        :param left: {part: rows it may choose}.
+        :returns: for each contested class the need, negative while there is more room, and the
+            keys of ``sums``.
+        """
         needs: dict[int, int] = defaultdict(int)
-        room: dict[int, dict[int, int]] = defaultdict(dict)
-        for number, rows in left.items():
-            for class_id, amount in plan.contested[number]:
+        rows: dict[int, set[int]] = defaultdict(set)
+        for number, options in left.items():
+            for class_id, amount in self.plan.contested[number]:
                 needs[class_id] += amount
-                for row in rows:
-                    room[class_id][row] = (
-                        plan.useful_room(row, class_id) - self.sums.get((row, class_id), 0))
-        return all(sum(room[class_id].values()) >= need for class_id, need in needs.items())
+                rows[class_id].update(options)
+        return [
+            (need - sum(self.plan.useful_room(row, class_id) for row in rows[class_id]),
+             [(row, class_id) for row in rows[class_id]])
+            for class_id, need in needs.items()]
 
     def _list_rows_below_tops(self, level: int, number: int) -> list[int]:
         """Return the options of a part that the tops chosen before a level leave."""

@@ -23,13 +23,15 @@ from placement_core.placement.candidates.requests import CandidatesRequest
 from placement_core.placement.candidates.search import Choices
 from placement_core.placement.index.snapshot import CapacitySnapshot
 
-#: How many combinations are examined at most; it takes some 0.1 s.
-MOST_EXAMINED = 20_000
+#: How many combinations are examined at most. Of requests with many parts, each of which has a
+#: place in every combination, fewer are. It takes a third of a second at most.
+_MOST_EXAMINED = 20_000
+_MOST_PLACES_EXAMINED = 100_000
 #: How many candidates are counted at most, whatever limit a request has: equal devices
 #: have more than any client could wait for. Of requests with many groups, each of which has a
 #: place in every candidate, fewer are. It takes a second, and some 50 MB at most.
 MOST_COUNTED = 100_000
-_MOST_PLACES = 300_000
+_MOST_PLACES = 150_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -237,8 +239,9 @@ _WORDS: dict[str, tuple[str, Callable[..., str]]] = {
 
 
 def examine(choices: Choices) -> CombinationsExplanation:
-    """Judge the combinations, trees taking turns, as many as ``MOST_EXAMINED``."""
+    """Judge the combinations, trees taking turns, within the bounds above."""
     plan = choices.plan
+    most = min(_MOST_EXAMINED, _MOST_PLACES_EXAMINED // len(plan.parts))
     sharing = plan.snapshot.sharing_providers().keys()
     combinations = search.take_turns(
         itertools.product(*tree.options) for tree in choices.trees())
@@ -246,7 +249,7 @@ def examine(choices: Choices) -> CombinationsExplanation:
     seen: set[Combination] = set()
     examined = 0
     dropped = dict.fromkeys(reasons.RULES, 0)
-    for combination in itertools.islice(combinations, MOST_EXAMINED):
+    for combination in itertools.islice(combinations, most):
         if sharing and sharing >= set(combination):
             if combination in seen:
                 continue

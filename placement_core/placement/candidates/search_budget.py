@@ -19,8 +19,9 @@ class BudgetExhausted(Exception):
 class SearchBudget:
     """What the search for a request has cost, and may still cost.
 
-    :ivar steps: rows looked at, the unit of work.
-    :ivar nodes_left: how many nodes may still be dead ends beyond the allowances.
+    :ivar steps: rows looked at.
+    :ivar nodes_left: how many nodes may still be dead ends beyond the allowances; one that is
+        dear counts as several.
     :ivar abandoned_trees: trees whose search was broken off.
     """
 

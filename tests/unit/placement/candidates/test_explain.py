@@ -429,10 +429,15 @@ class TestCombinations(base.TestCase):
             self.snapshot(*(gpu(1) for _ in range(20))), *self.groups(21), isolate=True)
         self.assertEqual(0, explained.candidates)
         self.assertFalse(explained.combinations.complete)
-        self.assertEqual(explain.MOST_EXAMINED, explained.combinations.examined)
+        # Each has 21 places.
+        self.assertEqual(100_000 // 21, explained.combinations.examined)
         self.assertEqual(
-            f"each of the first {explain.MOST_EXAMINED} combinations {ISOLATED}",
-            explained.reason)
+            f"each of the first {100_000 // 21} combinations {ISOLATED}", explained.reason)
+
+    def test_more_than_anybody_waits_for(self):
+        explained = ask(self.snapshot(*(gpu(9) for _ in range(28))), *self.groups(3))
+        self.assertEqual((20_000, False), (
+            explained.combinations.examined, explained.combinations.complete))
 
     def test_what_is_shared_counts_once(self):
         disk = snapshots.inventory("DISK_GB", 100)
@@ -461,8 +466,8 @@ class TestWork(base.TestCase):
                 finally:
                     tracemalloc.stop()
                 # Eight places in each.
-                self.assertEqual(37_500, explained.candidates)
-                self.assertEqual("no more than 37500 candidates are counted", explained.cut)
+                self.assertEqual(18_750, explained.candidates)
+                self.assertEqual("no more than 18750 candidates are counted", explained.cut)
                 self.assertIsNone(explained.reason)
                 self.assertEqual(options.get("limit"), explained.limit)
 

@@ -43,13 +43,13 @@ def groups(count, *, amount=lambda number: 1, name=GPU, traits=lambda number: Tr
         for number in range(count))
 
 
-def hopeless(**options):
-    """Ask for 1000 in 30 amounts; all but one are multiples of 3.
+def hopeless(*, times=1, **options):
+    """Ask for 1000 in 30 amounts, so many times; all but one are multiples of 3.
 
     So they do not go into ten hundreds, but nothing simple tells.
     """
-    amounts = [*(27, 30, 33, 36, 39) * 5, 30, 33, 33, 39, 40]
-    return CandidatesRequest(groups(30, amount=amounts.__getitem__), **options)
+    amounts = [*(27, 30, 33, 36, 39) * 5, 30, 33, 33, 39, 40] * times
+    return CandidatesRequest(groups(len(amounts), amount=amounts.__getitem__), **options)
 
 
 def sharing(hosts, pools):
@@ -184,6 +184,26 @@ class TestTooHard(base.TestCase):
         few, more = (search.find(snapshot, hopeless(limit=10, most_dead_ends=dead_ends)).steps
                      for dead_ends in (1_000, 10_000))
         self.assertLess(2 * few, more)
+
+    def test_more_devices_cost_no_more(self):
+        """A step among twice as many devices takes twice the time, so there are half as many."""
+        few, more = (
+            search.find(
+                snapshots.build(*host(10 * times, capacity=100),
+                                *host(1, first=101, capacity=2000)),
+                hopeless(times=times, limit=1000, most_dead_ends=self.dead_ends)).steps
+            for times in (1, 2))
+        self.assertLess(more, 1.5 * few)
+
+    def test_many_combinations_give_no_time_for_others(self):
+        """A combination that was found allows few steps more, however many groups there are."""
+        amounts = [7, 10, 8, 7, 5, 20, 9, 12, 3, 16, 7, 22, 3, 11, 7, 5]
+        snapshot = snapshots.build(
+            *host(6, capacity=lambda number: (36, 30, 26, 20, 4, 37)[number]))
+        request = CandidatesRequest(
+            groups(16, amount=amounts.__getitem__), limit=10**6, most_dead_ends=self.dead_ends)
+        found = search.find(snapshot, request)
+        self.assertLess(found.steps, 8 * (len(found) + self.dead_ends))
 
     def test_others_are_found_under_a_limit(self):
         rows = [*host(10, capacity=100), *host(10, first=101, capacity=200)]
