@@ -72,9 +72,17 @@ class BrowserTestCase(base.TestCase):
         self._reports[:] = [report for report in self._reports if text not in report]
         return expected
 
-    def assert_accessible(self, page: sync_api.Page, message: object = None) -> None:
-        """Expect that axe finds nothing wrong."""
-        violations = Axe().run(page).response["violations"]
+    def assert_accessible(
+        self, page: sync_api.Page, message: object = None, *, category: str | None = None
+    ) -> None:
+        """Expect that axe finds nothing wrong.
+
+        :param category: of the rules that are tried, such as ``color``; None: all.
+        """
+        options: dict[str, Any] = {"resultTypes": ["violations"]}
+        if category is not None:
+            options["runOnly"] = {"type": "tag", "values": [f"cat.{category}"]}
+        violations = Axe().run(page, options=options).response["violations"]
         self.assertEqual([], [_describe(violation) for violation in violations], message)
 
     def assert_fits(self, page: sync_api.Page, message: object = None) -> None:

@@ -116,12 +116,12 @@ class TestMedia(cases.DemoTestCase):
         return page
 
     def test_forced_colors(self) -> None:
-        """Axe finds nothing, on light and on dark systems."""
+        """Axe finds nothing in the colours, on light and on dark systems."""
         for scheme in ("light", "dark"):
             page = self.make_page(forced_colors="active", color_scheme=scheme)
             for route, url in self.urls_of_all.items():
                 page.goto(url)
-                self.assert_accessible(page, (route, scheme))
+                self.assert_accessible(page, (route, scheme), category="color")
 
     def test_kinds_in_forced_colors(self) -> None:
         """Kinds of one legend differ, patterns show on what they lie, and parts have edges."""

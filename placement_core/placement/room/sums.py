@@ -95,32 +95,47 @@ def _build_column(
 ) -> RoomColumn:
     if before is not None and before.source is column:
         return before
-    amounts = None
-    if before is not None and np.array_equal(before.rows, column.rows):
-        amounts = _update_amounts(snapshot, class_id, before)
+    amounts = None if before is None else _update_amounts(snapshot, class_id, column.rows, before)
     if amounts is None:
-        amounts = _make_amounts([
-            snapshot.entry(row).inventory(class_id) for row in column.rows.tolist()],
-            len(column.rows))
+        amounts = _read_amounts(snapshot, class_id, column.rows, len(column.rows))
     return RoomColumn(column, snapshot.entries, amounts, _find_largest(column))
 
 
 def _update_amounts(
-    snapshot: CapacitySnapshot, class_id: int, before: RoomColumn
+    snapshot: CapacitySnapshot, class_id: int, rows: Rows, before: RoomColumn
 ) -> Amounts | None:
-    """Return the amounts of a column with the same rows; None: they need other numbers."""
-    rows = before.rows
-    positions = np.flatnonzero(np.isin(
-        rows, np.array(snapshot.entries.list_changes(before.entries), dtype=np.intp)))
-    if not len(positions):
-        return before.amounts
-    changed = _make_amounts([
-        snapshot.entry(row).inventory(class_id) for row in rows[positions].tolist()], len(rows))
-    if changed.dtype == object or before.amounts.dtype == object:
+    """Return the amounts of a column whose rows were others, perhaps; None: read them all.
+
+    Only what changed, and what was not there before, is read.
+    """
+    positions = np.searchsorted(before.rows, rows)
+    positions[positions == len(before.rows)] = 0
+    is_known = before.rows[positions] == rows
+    is_known &= np.isin(rows, np.array(
+        snapshot.entries.list_changes(before.entries), dtype=np.intp), invert=True)
+    known = before.amounts[:, positions[is_known]]
+    if not len(known[0]) or not _is_exact(int(np.abs(known).max()), len(rows)):
         return None
-    amounts = before.amounts.copy()
-    amounts[:, positions] = changed
+    changed = _read_amounts(snapshot, class_id, rows[~is_known], len(rows))
+    if changed.dtype != known.dtype:
+        return None
+    amounts = np.empty((len(_SUMS), len(rows)), dtype=known.dtype)
+    amounts[:, is_known] = known
+    amounts[:, ~is_known] = changed
     return amounts
+
+
+def _read_amounts(
+    snapshot: CapacitySnapshot, class_id: int, rows: Rows, count: int
+) -> Amounts:
+    """Return the amounts of some inventories of a class.
+
+    :param count: how many there are in the column, whose sums are to be exact.
+    """
+    if not len(rows):
+        return np.empty((len(_SUMS), 0), dtype=np.int64)
+    return _make_amounts([
+        snapshot.entry(row).inventory(class_id) for row in rows.tolist()], count)
 
 
 def _make_amounts(inventories: Sequence[InventoryRow], count: int) -> Amounts:
@@ -139,8 +154,12 @@ def _make_amounts(inventories: Sequence[InventoryRow], count: int) -> Amounts:
 def _make_exact(lists: Sequence[Sequence[int]], count: int) -> Amounts:
     """Return lists of the same length as an array; sums of ``count`` such amounts are exact."""
     largest = max(max(map(max, lists)), -min(map(min, lists)))
-    dtype = np.int64 if largest * count < _TOO_LARGE else object
-    return np.array(lists, dtype=dtype)
+    return np.array(lists, dtype=np.int64 if _is_exact(largest, count) else object)
+
+
+def _is_exact(largest: int, count: int) -> bool:
+    """Say whether the sum of so many amounts, none larger, is exact in 64 bits."""
+    return largest * count < _TOO_LARGE
 
 
 def _find_largest(column: InventoryColumn) -> Amounts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from markupsafe import Markup
@@ -117,10 +118,15 @@ def _lay_out(sizes: tuple[int, ...], heading: int) -> _Layout:
             lines.append((y, first, min(first + COLUMNS, start + size)))
             y += _PITCH
         start += size
-    outlines = [
-        f"M{column * _PITCH} {top}h{_CELL}v{_CELL}h-{_CELL}z"
-        for top, first, end in lines for column in range(end - first)]
+    outlines = list(itertools.chain.from_iterable(
+        _outline_cells(top, end - first) for top, first, end in lines))
     return _Layout(outlines, lines, headings, y)
+
+
+@functools.lru_cache(256)
+def _outline_cells(top: int, count: int) -> Sequence[str]:
+    """Return the outlines of the cells of a line: most stay as they are when a host comes."""
+    return [f"M{column * _PITCH} {top}h{_CELL}v{_CELL}h-{_CELL}z" for column in range(count)]
 
 
 @functools.lru_cache(COLUMNS)

@@ -169,15 +169,22 @@ class TestSums(base.TestCase):
         """Columns that are kept after a change are as those that are built anew."""
         cloud = Cloud(chance, count)
         snapshot, columns = cloud.snapshot, sums.build_columns(cloud.snapshot, {})
-        for _ in range(4):
+        for number in range(1000, 1006):
             row = chance.choice(cloud.rows)
             same = [each for each in row.inventories if chance.random() < 0.8]
             if same and chance.random() < 0.7:
                 at = chance.randrange(len(same))
                 field = chance.choice(("total", "reserved", "used", "max_unit"))
                 same[at] = same[at]._replace(**{field: chance.randint(1, 9)})
-            changed = dataclasses.replace(row, inventories=tuple(same))
-            snapshot = snapshot.apply_changes({row.id: changed}, snapshots.NAMES, None)
+            changes = {row.id: dataclasses.replace(row, inventories=tuple(same))}
+            if chance.random() < 0.5:
+                # A new provider takes the place of one that is gone, or has the last one.
+                changes[number] = dataclasses.replace(
+                    row, id=number, uuid=snapshots.uuid_of(number), name=f"new-{number}",
+                    parent_id=None)
+            if number > 1000 and chance.random() < 0.5:
+                changes[number - 1] = None
+            snapshot = snapshot.apply_changes(changes, snapshots.NAMES, None)
             columns = sums.build_columns(snapshot, columns)
             fresh = sums.build_columns(snapshot, {})
             self.assertEqual(list(fresh), list(columns))
