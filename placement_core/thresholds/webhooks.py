@@ -217,9 +217,12 @@ class Sender:
             name="webhook request", daemon=True)
         self._request.start()
         try:
-            return answers.get(timeout=_REQUEST_SECONDS)
+            problem = answers.get(timeout=_REQUEST_SECONDS)
         except queue.Empty:
             return f"no answer in {_REQUEST_SECONDS} s"
+        # It ends now; the next report may be sent.
+        self._request.join()
+        return problem
 
 
 def discard_late(ctx: Context, targets: Sequence[Target]) -> bool:

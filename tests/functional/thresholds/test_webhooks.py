@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import fixtures
 import sqlalchemy as sa
@@ -77,6 +78,17 @@ class TestDeliveries(base.DatabaseTestCase):
         self.assertEqual(["one", "two", "three"], self.taken())
         self.assertEqual({"a": "ä"}, self.receiver.events[0][1])
         self.assertEqual(0, self.count())
+
+    def test_a_request_that_has_ended_does_not_delay_the_next(self):
+        """Its thread may end a moment after its answer: it waits for a processor."""
+        class Slow(threading.Thread):
+            def run(self):
+                super().run()
+                time.sleep(0.1)
+
+        self.patch(threading, "Thread", Slow)
+        self.put("one", "two", "three")
+        self.assertEqual(3, self.deliver())
 
     def test_counts(self):
         """What no receiver has taken yet, and what of it was sent already."""
