@@ -7,12 +7,11 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 
-from placement_core.shadow import state
+from placement_core.shadow import control, state
 from placement_core.shadow.modes import Mode
 from tests import proxies, shadows
 from tests.functional.cli import commands
@@ -27,6 +26,8 @@ _SEED = 20
 #: So many writes may wait for the side that follows, before the load waits for it: fewer than a
 #: switch asks for. A side that is slower than the load is refused, however busy the machine is.
 _MOST_WAITING = 10
+#: What a switch reports, in turn: while requests go on, and then while they wait.
+_COMPARES, _HOLDS = "providers compared", "requests wait"
 #: Requests of these tests hang for a minute: until then, what does not wait for them is done.
 _SOON_SECONDS = 30
 
@@ -379,8 +380,8 @@ class TestKilled(SwitchTestCase):
         moments = random.Random(_SEED)
         modes = set()
         load = Load(self.sides, proxy)
-        for _ in range(6):
-            load = self.run_and_kill(proxy, load, moments.uniform(0, 0.6))
+        for begins in (_COMPARES, _HOLDS) * 3:
+            load = self.run_and_kill(proxy, load, begins, moments.uniform(0, 0.3))
             modes.add(self.read_mode())
             url = self.sides.ours if self.read_mode() is Mode.SWITCHED else self.sides.upstream
             self.assert_held(url, load)
@@ -397,22 +398,35 @@ class TestKilled(SwitchTestCase):
                 self.sides.upstream, self.sides.ours)))
         self.assertTrue(modes <= {Mode.SHADOW, Mode.SWITCHED}, modes)
 
-    def run_and_kill(self, proxy: shadows.Proxy, earlier: Load, seconds: float) -> Load:
-        """Let the other side answer while requests come, and kill the proxy after some time."""
+    def run_and_kill(
+        self, proxy: shadows.Proxy, earlier: Load, begins: str, seconds: float
+    ) -> Load:
+        """Let the other side answer while requests come, and kill the proxy.
+
+        :param begins: what has begun then, so many seconds ago.
+        """
         load = Load(self.sides, proxy)
         load.holds.update(earlier.holds)
         load.unknown |= earlier.unknown
         word = "reverse" if self.read_mode() is Mode.SWITCHED else "switch"
-        path = os.pathsep.join(sys.path)
+        begun = threading.Event()
+
+        def change() -> None:
+            try:
+                control.call(
+                    control.find_socket(proxy.state), word,
+                    {"hold": 30, "max_differences": 0, "dry_run": False},
+                    lambda what, _done, _total: begun.set() if what == begins else None)
+            except (control.NotRunning, control.RefusedByProxy):
+                # It was killed before it could say so, or what was killed before differs yet.
+                begun.set()
+
+        changing = threading.Thread(target=change)
         with load.running():
             shadows.wait_until(lambda: load.count > 10)
-            changing = subprocess.Popen(
-                [sys.executable, "-m", "placement_core", "migrate", word, "--state",
-                 str(proxy.state)],
-                env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL)
-            # It takes most of a second to start.
-            time.sleep(0.5 + seconds)
+            changing.start()
+            begun.wait()
+            time.sleep(seconds)
             proxy.stop(signal.SIGKILL)
-        changing.wait(60)
+        changing.join()
         return load
