@@ -105,8 +105,9 @@ $(VENV)/installed: setup.cfg setup.py pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dashboard]'
 	@touch $@
 
+# Much of it is never imported, and need not be compiled.
 $(VENV)/installed-test: setup.cfg setup.py pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test]'
 	@touch $@ $(VENV)/installed $(VENV)/installed-docs
 
 $(VENV)/installed-docs: setup.cfg setup.py pyproject.toml | $(BIN)/python
