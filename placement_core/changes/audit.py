@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-from collections.abc import Collection, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -33,6 +34,8 @@ _LONGEST = 255
 _PREFIX = "audited_"
 #: How many rows one statement inserts.
 _BATCH = 50
+#: How many statements are kept, by the number of rows and what these have in common.
+_MOST_STATEMENTS = 512
 _KEY = (_log.c.at, _log.c.txn, _log.c.position)
 _MOST = sa.bindparam("most", type_=sa.Integer)
 
@@ -62,13 +65,6 @@ class _Row(NamedTuple):
 _COMMON = ("user_id", "project_id", "operation", "kind")
 _GIVEN = {**{name: _log.c[name].type for name in _Row._fields if name != "ref"},
           "ref": sa.BigInteger()}
-_NUMBERED = {"position": _log.c.position.type, **_GIVEN}
-
-
-@functools.cache
-def _name_parameters(place: int) -> list[str]:
-    return [f"{name}{place}" for name in _NUMBERED]
-
 
 _CUTOFF = clock.in_seconds(-sa.bindparam("keep_seconds", type_=sa.BigInteger))
 _LAST_OLD = (
@@ -202,13 +198,17 @@ def insert_later(session: Session) -> None:
     """Insert the rows of a transaction together with its next statement."""
     rows = _make_rows(session)
     sought = _list_sought(rows)
-    build = _build_insert if sought else _build_plain_insert
+    kinds_of_rows = {row.kind for row in rows}
+    kind = next(iter(kinds_of_rows)) if len(kinds_of_rows) == 1 else None
+    has_names = any(row.name for row in rows)
     for start in range(0, len(rows), _BATCH):
         batch = rows[start:start + _BATCH]
+        insert = (_build_insert(len(batch), start, sought) if sought
+                  else _build_plain_insert(len(batch), start, kind, has_names))
         parameters: dict[str, Any] = {"by_txn": session.txn}
-        for place, row in enumerate(batch):
-            parameters.update(zip(_name_parameters(place), (start + place, *row), strict=True))
-        session.write_later(build(len(batch), sought), parameters)
+        for names, row in zip(insert.parameters, batch, strict=True):
+            parameters.update(zip(names, insert.get(row), strict=True))
+        session.write_later(insert.statement, parameters)
 
 
 def _list_sought(rows: Sequence[_Row]) -> frozenset[str]:
@@ -273,22 +273,57 @@ def _select_rows(given: sa.FromClause, sought: Collection[str]) -> sa.Insert:
         list(values), sa.select(*values.values()).select_from(source))
 
 
-@functools.cache
-def _build_plain_insert(count: int, _sought: frozenset[str]) -> sa.Insert:
-    """Build the INSERT of rows of which nothing is looked up."""
-    return sa.insert(_log).inline().values([{
-        **{name: sa.bindparam(f"{name}{place}", type_=type_)
-           for name, type_ in _NUMBERED.items() if name != "ref"},
+class _RowsInsert(NamedTuple):
+    """An INSERT of some rows.
+
+    :ivar get: returns what a row has parameters for.
+    :ivar parameters: of each row, in that order.
+    """
+
+    statement: sa.Insert
+    get: Callable[[_Row], tuple[Any, ...]]
+    parameters: Sequence[Sequence[str]]
+
+
+def _list_parameters(
+    names: Sequence[str], count: int
+) -> tuple[Callable[[_Row], tuple[Any, ...]], list[list[str]]]:
+    return (operator.itemgetter(*map(_Row._fields.index, names)),
+            [[f"{name}{place}" for name in names] for place in range(count)])
+
+
+@functools.lru_cache(_MOST_STATEMENTS)
+def _build_plain_insert(
+    count: int, start: int, kind: str | None, has_names: bool
+) -> _RowsInsert:
+    """Build the INSERT of rows of which nothing is looked up.
+
+    Each parameter costs time with every claim, so what all rows share has none.
+
+    :param start: the position of the first one.
+    :param kind: of all rows; None: each has its own.
+    :param has_names: whether one has a name.
+    """
+    names = [name for name in _GIVEN if name != "ref"
+             and (name != "kind" or kind is None) and (name != "name" or has_names)]
+    shared = {} if kind is None else {"kind": sa.literal_column(f"'{kind}'", _log.c.kind.type)}
+    statement = sa.insert(_log).inline().values([{
+        **{name: sa.bindparam(f"{name}{place}", type_=_GIVEN[name]) for name in names},
+        **shared, "position": sa.literal_column(str(start + place), sa.Integer),
         "txn": sa.bindparam("by_txn", type_=_log.c.txn.type), "at": clock.now()}
         for place in range(count)])
+    return _RowsInsert(statement, *_list_parameters(names, count))
 
 
-@functools.cache
-def _build_insert(count: int, sought: frozenset[str]) -> sa.Insert:
-    return _select_rows(sa.union_all(*(
-        sa.select(*(sa.bindparam(f"{name}{place}", type_=type_).label(name)
-                    for name, type_ in _NUMBERED.items()))
+@functools.lru_cache(_MOST_STATEMENTS)
+def _build_insert(count: int, start: int, sought: frozenset[str]) -> _RowsInsert:
+    names = list(_GIVEN)
+    statement = _select_rows(sa.union_all(*(
+        sa.select(
+            sa.literal_column(str(start + place), sa.Integer).label("position"),
+            *(sa.bindparam(f"{name}{place}", type_=_GIVEN[name]).label(name) for name in names))
         for place in range(count))).subquery("given"), sought)
+    return _RowsInsert(statement, *_list_parameters(names, count))
 
 
 # Reading ----------------------------------------------------------------------
