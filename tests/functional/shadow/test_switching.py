@@ -413,12 +413,13 @@ class TestKilled(SwitchTestCase):
 
         def change() -> None:
             try:
-                control.call(
-                    control.find_socket(proxy.state), word,
-                    {"hold": 30, "max_differences": 0, "dry_run": False},
-                    lambda what, _done, _total: begun.set() if what == begins else None)
-            except (control.NotRunning, control.RefusedByProxy):
-                # It was killed before it could say so, or what was killed before differs yet.
+                # It is killed before it can answer, or what was killed before differs yet.
+                with contextlib.suppress(control.NotRunning, control.RefusedByProxy):
+                    control.call(
+                        control.find_socket(proxy.state), word,
+                        {"hold": 30, "max_differences": 0, "dry_run": False},
+                        lambda what, _done, _total: begun.set() if what == begins else None)
+            finally:
                 begun.set()
 
         changing = threading.Thread(target=change)

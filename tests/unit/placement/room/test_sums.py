@@ -196,6 +196,17 @@ class TestSums(base.TestCase):
             snapshot.apply_changes({}, snapshots.NAMES, None), columns)
         self.assertTrue(all(columns[id_] is column for id_, column in unchanged.items()))
 
+    def test_sums_that_become_too_large(self) -> None:
+        """One more host, and 64 bits are not enough for what was kept."""
+        snapshot = snapshots.build(
+            snapshots.provider(1, snapshots.inventory("VCPU", 2**63 - 2)))
+        columns = sums.build_columns(snapshot, {})
+        snapshot = snapshot.apply_changes(
+            {2: snapshots.provider(2, snapshots.inventory("VCPU", 2**61))}, snapshots.NAMES, None)
+        [room] = sums.sum_groups(
+            sums.build_columns(snapshot, columns), [np.arange(snapshot.size)], snapshot.size)
+        self.assertEqual(2**63 - 2 + 2**61, room[0].capacity)
+
     def test_after_changes(self) -> None:
         """Rows that became vacant count nowhere."""
         rows = [snapshots.provider(number, snapshots.inventory("VCPU", 10 ** number),
