@@ -228,8 +228,10 @@ def _add_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
             parts, functools.partial(compatibility.read_status, parts.database)),
     }
     if parts.conf.metrics.enabled:
-        pages[probes.METRICS_PATH] = metrics.make_page(StateReader(
-            parts.context, parts.index).get)
+        # It needs prometheus-client.
+        from placement_core.monitoring import page
+
+        pages[probes.METRICS_PATH] = page.make_page(StateReader(parts.context, parts.index).get)
 
     def route(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         return pages.get(environ.get("PATH_INFO", ""), app)(environ, start_response)
