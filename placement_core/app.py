@@ -43,7 +43,7 @@ from placement_core.http.readiness import Readiness
 from placement_core.http.response_cache import ResponseCache
 from placement_core.http.unexpected_errors import UnexpectedErrors
 from placement_core.http.worker_reports import WorkerReports
-from placement_core.migrations import sync
+from placement_core.migrations import compatibility
 from placement_core.monitoring.process import ProcessNotes
 from placement_core.monitoring.state import StateReader
 from placement_core.placement import standard
@@ -109,7 +109,7 @@ def check(conf: cfg.ConfigOpts) -> str:
     """
     with _assembled(conf) as parts:
         services.wait_for_database(conf)
-        sync.require_newest(parts.database)
+        compatibility.require_newest(parts.database)
         _check_depth(parts)
         return parts.database.masked_url
 
@@ -225,11 +225,13 @@ def _add_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
     pages: dict[str, WSGIApplication] = {
         probes.LIVENESS_PATH: oslo_middleware.Healthcheck(None, parts.conf),
         probes.READINESS_PATH: Readiness(
-            parts, functools.partial(sync.read_status, parts.database)),
+            parts, functools.partial(compatibility.read_status, parts.database)),
     }
     if parts.conf.metrics.enabled:
-        pages[probes.METRICS_PATH] = metrics.make_page(StateReader(
-            parts.context, parts.index).get)
+        # It needs prometheus-client.
+        from placement_core.monitoring import page
+
+        pages[probes.METRICS_PATH] = page.make_page(StateReader(parts.context, parts.index).get)
 
     def route(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         return pages.get(environ.get("PATH_INFO", ""), app)(environ, start_response)
@@ -241,10 +243,13 @@ def _prepare_database(parts: Services) -> None:
     """Wait for the database, upgrade or check its schema, and insert standard names."""
     services.wait_for_database(parts.conf)
     if (parts.conf.placement_database.sync_on_startup
-            and not sync.read_status(parts.database).usable):
+            and not compatibility.read_status(parts.database).usable):
+        # Alembic, which other starts can do without.
+        from placement_core.migrations import sync
+
         sync.sync(services.database_settings(parts.conf), LOG.info)
     # A worker may take the place of one that died while the next release is rolled out.
-    sync.require_usable(parts.database)
+    compatibility.require_usable(parts.database)
     standard.ensure(parts.context())
     _check_depth(parts)
     for path in sqlite_files.find_exposed(parts.conf.placement_database.connection):

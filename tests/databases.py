@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from placement_core.changes.journal import Journal
 from placement_core.db.database import Database, Settings
 from placement_core.migrations import schema
+from tests import compiled_cache
 
 VARIABLES = {"postgresql": "PLACEMENT_TEST_POSTGRESQL", "mysql": "PLACEMENT_TEST_MYSQL"}
 _DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
@@ -51,6 +52,7 @@ def _share_certificates() -> None:
 
 
 _share_certificates()
+compiled_cache.share()
 
 
 def on_each_database(cls):

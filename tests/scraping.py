@@ -9,6 +9,8 @@ from prometheus_client import parser
 from prometheus_client.metrics import MetricWrapperBase
 
 from placement_core import metrics
+from placement_core.monitoring import page
+from placement_core.monitoring.state import STATE, State
 
 #: {(name without placement_core_, values of its labels in the order of their names): value}
 Numbers = Mapping[tuple[str, ...], float]
@@ -23,7 +25,7 @@ class Unmeasured(fixtures.Fixture):
 
 def list_metrics() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return {name without placement_core_: (type, labels)} of all metrics; they are started."""
-    listed = {name: ("gauge", labels) for name, (_, labels) in metrics.STATE.items()}
+    listed = {name: ("gauge", labels) for name, (_, labels) in STATE.items()}
     for metric in vars(metrics._metrics).values():
         metric = getattr(metric, "_metric", metric)
         if isinstance(metric, MetricWrapperBase):
@@ -49,11 +51,11 @@ def numbers(text: str) -> Numbers:
 
 
 def shown(
-    read_state: Callable[[], metrics.State] = dict, **environ: object
+    read_state: Callable[[], State] = dict, **environ: object
 ) -> tuple[str, str]:
     """Return the status and the text that this process shows."""
     statuses = []
-    (body,) = metrics.make_page(read_state)(
+    (body,) = page.make_page(read_state)(
         {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "QUERY_STRING": "", **environ},
         lambda status, _headers, *_: statuses.append(status))
     return statuses[0], body.decode()

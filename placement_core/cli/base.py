@@ -22,7 +22,7 @@ from placement_core.context import Context
 from placement_core.db import failures, sqlite_files
 from placement_core.db.database import Settings
 from placement_core.masking import mask_text, mask_url
-from placement_core.migrations import sync
+from placement_core.migrations import compatibility
 
 if TYPE_CHECKING:
     FormattableColumn = columns.FormattableColumn[Any]
@@ -121,7 +121,7 @@ class Configured(command.Command):
         """Open the service's parts, and a context on its database, whose schema is the newest."""
         parts = self.services(parsed_args)
         try:
-            sync.require_newest(parts.database)
+            compatibility.require_newest(parts.database)
             yield parts, parts.context(operation=f"placement-core {self.cmd_name}")
         finally:
             parts.database.dispose()

@@ -13,7 +13,7 @@ from oslo_config import cfg
 from placement_core import collector, logs, metrics, services, tracing
 from placement_core.cli import base
 from placement_core.http.leases_api import representations
-from placement_core.migrations import sync
+from placement_core.migrations import compatibility
 
 #: Of the database options.
 _GROUP, _IDLE = "placement_database", "idle_in_transaction_timeout_seconds"
@@ -47,7 +47,7 @@ def prepare(options: cfg.ConfigOpts) -> services.Services:
     parts = services.build(options)
     try:
         services.wait_for_database(options)
-        sync.require_newest(parts.database)
+        compatibility.require_newest(parts.database)
     except BaseException:
         parts.database.dispose()
         raise

@@ -28,7 +28,6 @@ from placement_core import conf, errors, metrics, services
 from placement_core.cli import base, config_options, processes, supervisor, web_server
 from placement_core.collector import no_garbage_collection
 from placement_core.http import local_callers, probes
-from placement_core.migrations import sync
 
 LOG = logging.getLogger(__name__)
 
@@ -217,6 +216,8 @@ def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
 
     settings = services.database_settings(options)
     if settings.connection.startswith("sqlite") or options.placement_database.sync_on_startup:
+        from placement_core.migrations import sync
+
         services.wait_for_database(options)
         sync.sync(settings, _skip_unchanged(say))
     return app.check(options)

@@ -14,7 +14,7 @@ from placement_core import errors, services
 from placement_core.cli import base
 from placement_core.context import Context
 from placement_core.db import sqlite_files
-from placement_core.migrations import checks, sync
+from placement_core.migrations import checks, compatibility
 from placement_core.placement.allocations import usage_counters
 from placement_core.placement.usage import audit
 from placement_core.quota import nodes
@@ -196,7 +196,7 @@ class UpgradeChecks(upgradecheck.UpgradeCommands):
     def _parts(self) -> Iterator[tuple[services.Services, Context]]:
         parts = services.build(self._conf)
         try:
-            sync.require_newest(parts.database)
+            compatibility.require_newest(parts.database)
             yield parts, parts.context()
         finally:
             parts.database.dispose()

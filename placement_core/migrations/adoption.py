@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from alembic import migration, operations
 
 from placement_core import errors
-from placement_core.migrations import exclusive, fence, revisions
+from placement_core.migrations import exclusive, fence, revisions, upgrades
 from placement_core.migrations.revisions import Report, no_report
 from placement_core.migrations.versions import (
     audit,
@@ -157,8 +157,8 @@ def release(connection: sa.Connection, say: Say) -> None:
     of ours, and can be repeated.
     """
     alter = operations.Operations(migration.MigrationContext.configure(connection))
-    revisions.stamp(connection, UPSTREAM_HEAD, revisions.UPSTREAM_VERSION_TABLE)
-    revisions.stamp(connection, None)
+    upgrades.stamp(connection, UPSTREAM_HEAD, revisions.UPSTREAM_VERSION_TABLE)
+    upgrades.stamp(connection, None)
     exclusive.lock_tables(connection, UPSTREAM_TABLES)
     say("locked; removing our columns and tables")
     fence.remove(connection)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 from alembic import context
 
-from placement_core.migrations import revisions
+from placement_core.migrations import revisions, upgrades
 from placement_core.migrations.all_tables import metadata
 
 
@@ -33,7 +33,7 @@ with _connection() as connection:
         connection=connection,
         target_metadata=metadata,
         version_table=revisions.VERSION_TABLE,
-        include_name=revisions.is_ours,
+        include_name=upgrades.is_ours,
         render_as_batch=True,
         on_version_apply=context.config.attributes.get("on_version_apply"),
     )

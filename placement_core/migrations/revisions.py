@@ -1,50 +1,38 @@
-"""The Alembic revisions: those of this version of the code, and that of a database."""
+"""Which revisions of the schema there are, and which one a database has.
+
+Every process asks this at its start, so nothing here needs Alembic, whose import would be a tenth
+of that.
+"""
 
 from __future__ import annotations
 
-import functools
-import itertools
-import pathlib
 from collections.abc import Callable
-from typing import Any
 
 import sqlalchemy as sa
-from alembic import command, config, migration, script
 
 #: The version table of this schema; upstream's is ``alembic_version``, in the same database.
 VERSION_TABLE = "placement_core_version"
-#: Called with (a description of the step, the amount that is done, the total amount).
-Report = Callable[[str, int, int], None]
 #: Upstream Placement's own version table.
 UPSTREAM_VERSION_TABLE = "alembic_version"
+#: Called with (a description of the step, the amount that is done, the total amount).
+Report = Callable[[str, int, int], None]
+
+#: The names of those in ``versions``, the oldest first.
+_NAMES = [f"{number:04}" for number in range(1, 26)]
 
 
 def no_report(_what: str, _done: int, _total: int) -> None:
     """Ignore the progress."""
 
 
-def is_ours(name: str | None, kind: str, _parents: Any) -> bool:
-    """Return whether Alembic should compare an object that it found in the database."""
-    return kind != "table" or name != UPSTREAM_VERSION_TABLE
-
-
-def alembic_config(connection: sa.Connection | None = None) -> config.Config:
-    """Return Alembic's configuration, bound to a connection."""
-    settings = config.Config()
-    settings.set_main_option("script_location", str(pathlib.Path(__file__).parent))
-    settings.attributes["connection"] = connection
-    return settings
-
-
-@functools.cache
-def scripts() -> script.ScriptDirectory:
-    """Return the revisions of this version of the code."""
-    return script.ScriptDirectory.from_config(alembic_config())
-
-
 def head() -> str:
     """Return the newest revision of this version of the code."""
-    return str(scripts().get_current_head())
+    return _NAMES[-1]
+
+
+def is_known(revision: str) -> bool:
+    """Return whether this version of the code has ``revision``."""
+    return revision in _NAMES
 
 
 def current(connection: sa.Connection, table: str = VERSION_TABLE) -> str | None:
@@ -52,34 +40,3 @@ def current(connection: sa.Connection, table: str = VERSION_TABLE) -> str | None
     if not sa.inspect(connection).has_table(table):
         return None
     return connection.scalar(sa.select(sa.column("version_num")).select_from(sa.table(table)))
-
-
-def is_known(revision: str) -> bool:
-    """Return whether this version of the code has ``revision``."""
-    return any(script.revision == revision for script in scripts().walk_revisions())
-
-
-def upgrade(connection: sa.Connection, report: Report = no_report) -> None:
-    """Run the revisions that the database lacks, in the transaction of ``connection``.
-
-    :param report: called after each revision with the number of those that have run.
-    """
-    settings = alembic_config(connection)
-    lacking = sum(1 for _ in scripts().iterate_revisions("head", current(connection) or "base"))
-    done = itertools.count(1)
-    settings.attributes["on_version_apply"] = lambda **_: report(
-        "revisions of the schema", next(done), lacking)
-    command.upgrade(settings, "head")
-
-
-def stamp(connection: sa.Connection, revision: str | None, table: str = VERSION_TABLE) -> None:
-    """Record that the database has ``revision``, without running it.
-
-    :param revision: None: remove the record.
-    """
-    context = migration.MigrationContext.configure(connection, opts={"version_table": table})
-    context._ensure_version_table()  # Alembic has no public method for this
-    version = context._version
-    connection.execute(sa.delete(version))
-    if revision is not None:
-        connection.execute(sa.insert(version).values(version_num=revision))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import logging
 from collections.abc import Callable
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from placement_core import errors
 from placement_core.db import failures
-from placement_core.db.database import Database, Settings
+from placement_core.db.database import Settings
 from placement_core.migrations import (
     adoption,
+    compatibility,
     contract,
     exclusive,
     fence,
     revisions,
     sequences,
+    upgrades,
 )
 from placement_core.migrations.revisions import Report, no_report
 from placement_core.migrations.versions import initial
@@ -26,17 +25,11 @@ from placement_core.placement import standard
 from placement_core.placement.allocations import usage_counters
 from placement_core.quota import nodes
 
-LOG = logging.getLogger(__name__)
-
 Say = Callable[[str], None]
 
 #: How often a schema change begins again because a running service locked tables in another
 #: order. The database undid what it had done, or its steps find it done.
 _MOST_DEADLOCKS = 5
-
-
-class SchemaError(errors.ConfigurationError):
-    """The schema of the database does not have the revision that this version needs."""
 
 
 def _silent(_line: str) -> None:
@@ -59,7 +52,7 @@ def sync(
     :returns: the revision of the database.
     :raises contract.NotReady: rows are not migrated yet, so the contract step cannot run.
     :raises adoption.NotAdoptable: upstream's schema cannot be adopted.
-    :raises SchemaError: a newer version of placement-core wrote the schema.
+    :raises compatibility.SchemaError: a newer version of placement-core wrote the schema.
     :raises exclusive.Busy: another process uses the database.
     """
     for _ in range(_MOST_DEADLOCKS):
@@ -86,64 +79,6 @@ def version(settings: Settings) -> str | None:
         return revisions.current(connection)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SchemaStatus:
-    """The schema of a database, as a running worker sees it.
-
-    :ivar usable: whether this version of the code works with it: it has the newest revision, or
-        one of a later version (revisions only add).
-    :ivar text: its revision, and what is wrong with it.
-    """
-
-    usable: bool
-    text: str
-
-
-def read_status(database: Database) -> SchemaStatus:
-    """Return the status of a database's schema.
-
-    :raises errors.Unavailable: the database does not answer.
-    """
-    with database.connection(database.snapshot) as connection:
-        revision = revisions.current(connection)
-    newest = revisions.head()
-    if revision == newest:
-        return SchemaStatus(True, newest)
-    if revision is not None and not revisions.is_known(revision):
-        return SchemaStatus(True, f"{revision}, of a later version ({newest} is needed)")
-    return SchemaStatus(False, f"{revision or 'none'}, expected {newest}")
-
-
-def require_newest(database: Database) -> None:
-    """Check that the schema has the newest revision.
-
-    :raises SchemaError: it has not; the message names the revisions and, if the schema is not
-        newer, the command to run.
-    """
-    with database.snapshot.connect() as connection:
-        revision = revisions.current(connection)
-    if revision == revisions.head():
-        return
-    if revision is not None and not revisions.is_known(revision):
-        raise _make_too_new(revision)
-    raise SchemaError(
-        f"the database's schema is at revision {revision or 'none'}, expected "
-        f"{revisions.head()}: run `placement-core db sync`"
-    )
-
-
-def require_usable(database: Database) -> None:
-    """Check that the schema is not older than what this version needs; log that it is newer.
-
-    :raises SchemaError: it is older, or there is none.
-    """
-    status = read_status(database)
-    if not status.usable:
-        require_newest(database)
-    if status.text != revisions.head():
-        LOG.warning("the database's schema is at revision %s", status.text)
-
-
 def release(settings: Settings, say: Say = _silent) -> None:
     """Give a database back to upstream Placement; the reverse of adoption.
 
@@ -151,15 +86,17 @@ def release(settings: Settings, say: Say = _silent) -> None:
     other tables (catalog, limits, leases) is lost. Works on a database that this service created,
     too.
 
-    :raises SchemaError: the database has no version of this schema, or an unknown one.
+    :raises compatibility.SchemaError: the database has no version of this schema, or an unknown
+        one.
     :raises exclusive.Busy: another process uses the database.
     """
     with exclusive.transaction(settings) as connection:
         revision = revisions.current(connection)
         if revision is None and not _is_half_released(connection):
-            raise SchemaError("the database has no schema of placement-core to take away")
+            raise compatibility.SchemaError(
+                "the database has no schema of placement-core to take away")
         if revision is not None and not revisions.is_known(revision):
-            raise _make_too_new(revision)
+            raise compatibility.make_too_new(revision)
         adoption.release(connection, say)
         say(f"released: upstream Placement's schema {adoption.UPSTREAM_HEAD}")
 
@@ -167,7 +104,7 @@ def release(settings: Settings, say: Say = _silent) -> None:
 def _sync(connection: sa.Connection, say: Say, report: Report) -> str:
     revision = revisions.current(connection)
     if revision is not None and not revisions.is_known(revision):
-        raise _make_too_new(revision)
+        raise compatibility.make_too_new(revision)
     inspected = sa.inspect(connection)
     ours = inspected.has_table(revisions.VERSION_TABLE)
     upstreams = inspected.has_table(revisions.UPSTREAM_VERSION_TABLE)
@@ -178,11 +115,11 @@ def _sync(connection: sa.Connection, say: Say, report: Report) -> str:
         oddities = adoption.adopt(connection, say, report)
         for line in adoption.remarks(oddities):
             say(line)
-        revisions.stamp(connection, initial.revision)
+        upgrades.stamp(connection, initial.revision)
     if revision == revisions.head():
         say(f"the schema is at {revision} already")
     else:
-        revisions.upgrade(connection, report)
+        upgrades.upgrade(connection, report)
         say(f"the schema is at {revisions.head()}")
     if upstreams:
         # On SQLite, a revision may have re-created a fenced table, without its triggers. On
@@ -202,12 +139,4 @@ def _is_half_released(connection: sa.Connection) -> bool:
     inspected = sa.inspect(connection)
     return inspected.has_table(revisions.UPSTREAM_VERSION_TABLE) and any(
         inspected.has_table(name) for name in adoption.OWN_TABLES
-    )
-
-
-def _make_too_new(revision: str) -> SchemaError:
-    return SchemaError(
-        f"the database's schema is at revision {revision}, which this version of "
-        f"placement-core does not know (its newest is {revisions.head()}): a newer version "
-        "upgraded it"
     )

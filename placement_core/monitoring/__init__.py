@@ -1,5 +1,6 @@
-"""What a worker tells monitoring beside what it counts.
+"""What a worker tells monitoring beside what it counts (``metrics.py``), and the page of both.
 
+``page``      what Prometheus scrapes
 ``state``     numbers of the whole service, read from the database when somebody asks
 ``process``   numbers of this process, which it notes every few seconds
 ``audit``     whether what is stored adds up

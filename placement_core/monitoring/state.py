@@ -11,8 +11,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
-from placement_core import errors, forks, metrics
+from placement_core import errors, forks
 from placement_core.context import Context
 from placement_core.db import failures
 from placement_core.placement.index import CapacityIndex
@@ -27,9 +28,36 @@ _FRESH_SECONDS = 60.0
 #: How long a scrape waits if there are none.
 _PATIENCE_SECONDS = 5.0
 
+#: The service's state, as a worker reads it: {metric (see ``STATE``): {values of its labels:
+#: number}}. Metrics that are not known are left out.
+State: TypeAlias = Mapping[str, Mapping[tuple[str, ...], float]]
+
+#: {metric: (what it is, its labels)}.
+STATE: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "database_answers": (
+        "1: the state, which the worker that is scraped reads from the database, is of the last "
+        "minute. 0: it is not known, and left out.", ()),
+    "index_age_seconds": (
+        "For how long attempts to refresh the capacity index of the worker that is scraped have "
+        "failed; 0: it is current.", ()),
+    "index_providers": ("How many resource providers its capacity index has.", ()),
+    "leases": ("How many leases there are, by status; deleted ones are not counted.",
+               ("status",)),
+    "lease_events_due": ("How many events of leases are due, and not done.", ()),
+    "lease_event_longest_due_seconds": (
+        "For how long the oldest event of a lease has been due that is not done; 0: none is.",
+        ()),
+    "lease_events_given_up": ("How many events of leases failed, and are not tried again.", ()),
+    "outbox_calls": ("How many calls to the compute service wait or are being made.", ()),
+    "outbox_oldest_call_seconds": ("The age of the oldest of them; 0: there is none.", ()),
+    "managers": ("How many managers have told within a minute that they live.", ()),
+    "manager_heartbeat_age_seconds": (
+        "How long ago the last manager told that it lives.", ()),
+}
+
 
 class StateReader:
-    """Returns the numbers of the service's state; see ``metrics.State``. Thread-safe.
+    """Returns the numbers of the service's state; see ``State``. Thread-safe.
 
     :param make_context: creates the context of one read.
     """
@@ -44,11 +72,11 @@ class StateReader:
     def _renew(self) -> None:
         self._lock = threading.Lock()
         self._read_done: threading.Event | None = None
-        self._state: metrics.State = {}
+        self._state: State = {}
         # In the past: nothing was read yet.
         self._read_at = float("-inf")
 
-    def get(self) -> metrics.State:
+    def get(self) -> State:
         """Return the numbers; those that are not known now are left out."""
         done = self._start_or_join()
         if self._get_age() > _FRESH_SECONDS:
@@ -103,7 +131,7 @@ class StateReader:
 
 def _describe(
     work: backlog.Backlog, leases: Mapping[str, int], index_size: int
-) -> metrics.State:
+) -> State:
     state: dict[str, Mapping[tuple[str, ...], float]] = {
         "leases": {(status,): count for status, count in leases.items()},
         "lease_events_due": {(): work.due_events},

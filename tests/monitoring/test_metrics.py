@@ -10,6 +10,7 @@ import fixtures
 from doc import samples
 from placement_core import app, metrics
 from placement_core.db.metadata import metadata
+from placement_core.monitoring.state import STATE, State
 from tests import base, scraping
 
 _DOCUMENT = samples.ROOT / "doc" / "operator" / "monitoring.rst"
@@ -22,10 +23,10 @@ _CELLS, _CLASSES, _RESOURCES, _CODES = 20, 20, 20, 60
 _SHAPES, _CLASSES_OF_SHAPES = 20, 4
 
 
-def _read_state() -> metrics.State:
+def _read_state() -> State:
     """Return a state in which everything is known."""
     return {name: {("ACTIVE",) * len(labels): 1.0}
-            for name, (_, labels) in metrics.STATE.items()}
+            for name, (_, labels) in STATE.items()}
 
 
 class MetricsTestCase(base.TestCase):

@@ -10,6 +10,7 @@ import time
 import fixtures
 
 from placement_core import errors, metrics
+from placement_core.monitoring.state import STATE
 from tests import base, scraping
 
 
@@ -222,7 +223,7 @@ class TestSeries(MetricsTestCase):
         numbers = scraping.numbers(scraping.shown(lambda: state)[1])
         self.assertEqual(
             {("managers",): 2, ("leases", "ACTIVE"): 3, ("leases", "ERROR"): 0},
-            {key: number for key, number in numbers.items() if key[0] in metrics.STATE})
+            {key: number for key, number in numbers.items() if key[0] in STATE})
 
     def test_removed_rows(self) -> None:
         for table, rows in (("users", 2), ("users", 3), ("projects", 0)):
@@ -341,10 +342,11 @@ class TestProcesses(MetricsTestCase):
         folder = self.useFixture(fixtures.TempDir()).path
         program = (
             "from placement_core import metrics\n"
+            "from placement_core.monitoring import page\n"
             "metrics.start()\n"
             "metrics.count_claim('held')\n"
             "metrics.count_request(('placement', 'GET /traits'), '200', .25)\n"
-            "shown = metrics.make_page()({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/metrics',\n"
+            "shown = page.make_page()({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/metrics',\n"
             "    'wsgi.multiprocess': True}, lambda *_: None)\n"
             "print(shown[0].decode())")
         for number in (1, 2, 3):

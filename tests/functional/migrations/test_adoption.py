@@ -13,7 +13,15 @@ from testtools import matchers
 from placement_core import context
 from placement_core.changes import journal
 from placement_core.db.database import Database
-from placement_core.migrations import adoption, checks, exclusive, online, revisions, sync
+from placement_core.migrations import (
+    adoption,
+    checks,
+    compatibility,
+    exclusive,
+    online,
+    revisions,
+    sync,
+)
 from placement_core.placement import allocations, inventories, providers, records, traits
 from placement_core.placement.allocations import missing_consumers
 from placement_core.placement.usage import audit
@@ -294,7 +302,8 @@ class TestAdoption(AdoptionTestCase):
             "project_id": PROJECT, "user_id": USER, "consumer_generation": None,
             "consumer_type": "INSTANCE", "allocations": {CHILD: {"resources": {"VCPU": 5}}}})
         self.upstream.do("POST", "/resource_providers", {"name": "new", "uuid": uuid(5)})
-        with testtools.ExpectedException(sync.SchemaError, ".*no schema of placement-core.*"):
+        with testtools.ExpectedException(
+                compatibility.SchemaError, ".*no schema of placement-core.*"):
             sync.release(self.settings)
         # And here again: nothing that was counted the first time is left over.
         sync.sync(self.settings)

@@ -14,7 +14,16 @@ from testtools import matchers
 
 from placement_core.db import metadata
 from placement_core.db.database import Settings
-from placement_core.migrations import adoption, checks, exclusive, revisions, schema, sync
+from placement_core.migrations import (
+    adoption,
+    checks,
+    compatibility,
+    exclusive,
+    revisions,
+    schema,
+    sync,
+    upgrades,
+)
 from tests import base, databases
 from tests.functional.migrations import bare
 
@@ -27,7 +36,7 @@ def differences(url: str) -> list[object]:
             connection,
             opts={
                 "version_table": revisions.VERSION_TABLE,
-                "include_name": revisions.is_ours,
+                "include_name": upgrades.is_ours,
                 "compare_type": True,
                 "compare_server_default": True,
             },
@@ -119,7 +128,7 @@ class TestNewDatabase(BareTestCase):
         sync.sync(self.settings)
         self.run_sql(f"UPDATE {revisions.VERSION_TABLE} SET version_num = '9999'")
         for function in (sync.sync, sync.release):
-            with testtools.ExpectedException(sync.SchemaError, ".*9999.*newer version.*"):
+            with testtools.ExpectedException(compatibility.SchemaError, ".*9999.*newer version.*"):
                 function(self.settings)
         self.assertTrue(checks.read_state(self.settings).newer)
 
@@ -164,26 +173,28 @@ class TestNewDatabase(BareTestCase):
 
     def test_service_asks_for_the_newest(self) -> None:
         with exclusive.database(self.settings) as database:
-            with testtools.ExpectedException(sync.SchemaError, ".*none.*placement-core db sync.*"):
-                sync.require_newest(database)
+            with testtools.ExpectedException(
+                    compatibility.SchemaError, ".*none.*placement-core db sync.*"):
+                compatibility.require_newest(database)
             sync.sync(self.settings)
-            sync.require_newest(database)
+            compatibility.require_newest(database)
 
     def test_worker_starts_with_one_that_is_not_older(self) -> None:
         """The next release may be on its way while a worker is started again."""
         with exclusive.database(self.settings) as database:
-            self.assertRaises(sync.SchemaError, sync.require_usable, database)
+            self.assertRaises(compatibility.SchemaError, compatibility.require_usable, database)
             sync.sync(self.settings)
-            log = self.useFixture(fixtures.FakeLogger("placement_core.migrations.sync"))
-            sync.require_usable(database)
+            log = self.useFixture(fixtures.FakeLogger("placement_core.migrations.compatibility"))
+            compatibility.require_usable(database)
             self.assertEqual("", log.output)
             for revision, is_usable in (("9999", True), ("0001", False)):
                 self.run_sql(
                     f"UPDATE {revisions.VERSION_TABLE} SET version_num = '{revision}'")
                 if is_usable:
-                    sync.require_usable(database)
+                    compatibility.require_usable(database)
                 else:
-                    self.assertRaises(sync.SchemaError, sync.require_usable, database)
+                    self.assertRaises(
+                        compatibility.SchemaError, compatibility.require_usable, database)
             self.assertIn("9999, of a later version", log.output)
 
     def test_tables_without_a_revision_are_refused(self) -> None:

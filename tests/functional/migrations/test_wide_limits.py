@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import command
 
-from placement_core.migrations import revisions, sync
+from placement_core.migrations import revisions, sync, upgrades
 from placement_core.migrations.versions import managers
 from tests import databases
 from tests.functional.migrations import test_sync
@@ -24,7 +24,7 @@ class TestWideLimitsMigration(test_sync.BareTestCase):
     def test_upgrade(self) -> None:
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
         with engine.begin() as connection:
-            command.upgrade(revisions.alembic_config(connection), managers.revision)
+            command.upgrade(upgrades.alembic_config(connection), managers.revision)
         self.run_sql(_REGISTERED.format(uuid="a", description="short"), _LIMIT)
         self.assertEqual(revisions.head(), sync.sync(self.settings))
         self.assertEqual([], test_sync.differences(self.url))

@@ -54,7 +54,7 @@ class TestState(StateTestCase):
             factories.provider(self.ctx)
         heartbeats.beat(self.context(), owner="manager")
         known = self.reader.get()
-        self.assertEqual(metrics.STATE.keys(), known.keys())
+        self.assertEqual(state.STATE.keys(), known.keys())
         self.assertEqual(
             (1, 3, 1), tuple(known[name][()] for name in (
                 "database_answers", "index_providers", "managers")))

@@ -8,7 +8,7 @@ import fixtures
 import sqlalchemy as sa
 
 from placement_core.changes import tables
-from placement_core.migrations import revisions
+from placement_core.migrations import revisions, upgrades
 from placement_core.reservations import tables as reservations
 from placement_core.reservations.manager import heartbeats
 from tests import databases
@@ -60,7 +60,7 @@ class TestHealth(base.HttpTestCase):
             ("0001", 503, f"0001, expected {revisions.head()}"),
         ):
             with self.engine.begin() as connection:
-                revisions.stamp(connection, revision, revisions.VERSION_TABLE)
+                upgrades.stamp(connection, revision, revisions.VERSION_TABLE)
             self.addCleanup(self.stamp_newest)
             answered, text = self.probe("/readiness")
             self.assertEqual((status, True), (answered, f"\nschema: {expected}\n" in text), text)
@@ -80,7 +80,7 @@ class TestHealth(base.HttpTestCase):
 
     def stamp_newest(self) -> None:
         with self.engine.begin() as connection:
-            revisions.stamp(connection, revisions.head(), revisions.VERSION_TABLE)
+            upgrades.stamp(connection, revisions.head(), revisions.VERSION_TABLE)
 
     def drop(self, table: sa.Table) -> None:
         with self.engine.begin() as connection:
