@@ -53,7 +53,7 @@ class TestStart(tests_base.TestCase):
         with exclusive.transaction(settings) as connection:
             connection.execute(sa.text(
                 f"UPDATE {revisions.VERSION_TABLE} SET version_num = '9999'"))
-        with self.assertLogs("placement_core.migrations.sync", "WARNING") as logs:
+        with self.assertLogs("placement_core.migrations.compatibility", "WARNING") as logs:
             served = app.make_app(conf)
         self.assertIn("9999, of a later version", logs.output[0])
         self.assertEqual(200, webob.Request.blank("/").get_response(served).status_int)
