@@ -28,8 +28,9 @@ extensions = [
 ]
 myst_heading_anchors = 3
 
-# A package of the theme logs everything to stderr; reno tells each step.
-logging.getLogger("reno").setLevel(logging.WARNING)
+# A package of the theme logs everything to stderr; both of these tell each step.
+for name in ("alembic", "reno"):
+    logging.getLogger(name).setLevel(logging.WARNING)
 
 highlight_language = "none"
 # A quotation mark in a command is one.

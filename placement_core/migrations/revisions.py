@@ -17,8 +17,10 @@ UPSTREAM_VERSION_TABLE = "alembic_version"
 #: Called with (a description of the step, the amount that is done, the total amount).
 Report = Callable[[str, int, int], None]
 
-#: The names of those in ``versions``, the oldest first.
-_NAMES = [f"{number:04}" for number in range(1, 26)]
+#: How many there are in ``versions``.
+_COUNT = 25
+#: Their names, the oldest first.
+_NAMES = [f"{number + 1:04}" for number in range(_COUNT)]
 
 
 def no_report(_what: str, _done: int, _total: int) -> None:

@@ -25,7 +25,7 @@ from tests.bench import smoke
 
 
 class TestSmoke(smoke.SmokeTestCase):
-    """A row of each kind; those about growth are in ``growth_smoke``, for the long run."""
+    """A row of most kinds; those about growth and beside Keystone are in ``long_smoke``."""
 
     @unittest.skipUnless(importlib.util.find_spec("placement"), "upstream is not installed")
     def test_both_sides_are_measured_and_agree(self):
@@ -35,22 +35,6 @@ class TestSmoke(smoke.SmokeTestCase):
         self.assertEqual([], candidates["problems"] + claims["problems"])
         self.assertEqual({"204"}, set(claims["ours"][0]["statuses"]))
         self.assertGreater(candidates["ours"][0]["cpu_ms"]["server"], 0)
-
-    @unittest.skipUnless(importlib.util.find_spec("keystone"), "Keystone is not installed")
-    def test_keystone_is_measured_and_agrees(self):
-        document = self.measured("limits-project", "limits-304")
-        self.assertIsNone(document["upstream"])
-        self.assertIn("keystone", document["keystone"])
-        self.assertEqual(
-            ["limits-project", "limits-304"], [row["name"] for row in document["rows"]])
-        for row in document["rows"]:
-            self.assertEqual("keystone", row["peer"])
-            self.assertIs(row["answers_agree"], True, row["problems"])
-            self.assertEqual([], row["problems"])
-            self.assertEqual(1, len(row["ratios"]))
-            expected = "304" if row["name"] == "limits-304" else "200"
-            self.assertEqual([{expected}, {"200"}],
-                             [set(row[side][0]["statuses"]) for side in ("ours", "upstream")])
 
     def test_leases_are_measured(self):
         [found] = self.measured("leases-create-statements")["growth"]

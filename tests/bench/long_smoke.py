@@ -1,10 +1,32 @@
-"""Rows about growth, each once in the smallest size: a part of ``make soak``.
+"""Rows about growth and beside Keystone, once in the smallest size: a part of ``make soak``.
 
 They start a service or two each, which takes minutes together.
 """
 
+import importlib.util
+import unittest
+
 from benchmarks import growth
 from tests.bench import smoke
+
+
+class TestLimits(smoke.SmokeTestCase):
+    @unittest.skipUnless(importlib.util.find_spec("keystone"), "Keystone is not installed")
+    def test_keystone_is_measured_and_agrees(self):
+        document = self.measured("limits-*")
+        self.assertIsNone(document["upstream"])
+        self.assertIn("keystone", document["keystone"])
+        self.assertEqual(
+            {"limits-project", "limits-project-new", "limits-304", "limits-all"},
+            {row["name"] for row in document["rows"]})
+        for row in document["rows"]:
+            self.assertEqual("keystone", row["peer"])
+            self.assertIs(row["answers_agree"], True, row["problems"])
+            self.assertEqual([], row["problems"])
+            self.assertEqual(1, len(row["ratios"]))
+            expected = "304" if row["name"] == "limits-304" else "200"
+            self.assertEqual([{expected}, {"200"}],
+                             [set(row[side][0]["statuses"]) for side in ("ours", "upstream")])
 
 
 class TestGrowth(smoke.SmokeTestCase):
