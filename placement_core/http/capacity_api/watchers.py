@@ -215,12 +215,14 @@ class WatchApplication:
                 if sent_bytes >= _MOST_STREAM_BYTES:
                     return
                 pulse_at, is_first = loop.time() + changes.PULSE_SECONDS, False
-            while not document["more"] and not await self._commits.wait(
-                    _get_digest(document), pulse_at - loop.time()):
-                if self._commits.stopped or loop.time() >= ends_at:
-                    return
-                await stream.send_bytes(changes.make_event(document["next"], None))
-                pulse_at = loop.time() + changes.PULSE_SECONDS
+            if not document["more"]:
+                # Both once: a thousand idle watchers cost little but their comments.
+                digest, pulse = _get_digest(document), changes.make_event(document["next"], None)
+                while not await self._commits.wait(digest, pulse_at - loop.time()):
+                    if self._commits.stopped or loop.time() >= ends_at:
+                        return
+                    await stream.send_bytes(pulse)
+                    pulse_at = loop.time() + changes.PULSE_SECONDS
             if loop.time() >= ends_at:
                 return
             answer = await self._ask_again(scope, query, document["next"])
