@@ -109,7 +109,7 @@ $(VENV)/installed: setup.cfg setup.py pyproject.toml | $(BIN)/python
 # is never imported, and need not be compiled.
 $(VENV)/installed-test: setup.cfg setup.py pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	index=$$($(BIN)/python -m pip config get global.index-url 2>/dev/null); \
+	index=$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2>/dev/null)}; \
 	env $${index:+UV_DEFAULT_INDEX="$$index"} \
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[test]'
 	@touch $@ $(VENV)/installed $(VENV)/installed-docs

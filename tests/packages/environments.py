@@ -40,6 +40,8 @@ def run_uv(*arguments: str | pathlib.Path) -> str:
 @functools.cache
 def _read_pip_index() -> dict[str, str]:
     """Return the variable that makes uv ask the index that pip was told to ask."""
+    if index := os.environ.get("PIP_INDEX_URL"):
+        return {"UV_DEFAULT_INDEX": index}
     process = subprocess.run(
         [sys.executable, "-m", "pip", "config", "get", "global.index-url"],
         capture_output=True, text=True, check=False)
