@@ -1,12 +1,13 @@
 """How many copies of a shape fit into each tree of providers, and on which providers.
 
-Where a tree leaves a choice, copies compete for its providers (``tree_packing``).
+Where a tree leaves a choice, copies compete for its providers (``tree_packing``). Where trees
+share providers and leave a choice of these, copies of all trees do (``JointPacking``).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -14,15 +15,18 @@ import numpy as np
 from placement_core.placement.candidates.combine import Combination
 from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.candidates.search import Choices
+from placement_core.placement.gangs import packing
 from placement_core.placement.gangs.levels import find_ancestors
-from placement_core.placement.gangs.packing import Cell, Use
+from placement_core.placement.gangs.packing import Cell, CopyBounds, PackingBudget, Use
 from placement_core.placement.gangs.planner import Numbers
-from placement_core.placement.gangs.tree_packing import TreePacker
+from placement_core.placement.gangs.tree_packing import SiteUse, TreePacker
 from placement_core.placement.index.array_types import Rows
 from placement_core.placement.room import part_room
 
 #: The number of the pool of copies that use nothing of other trees.
 _NO_POOL = -1
+#: In place of a resource class: copies on a host.
+_ON_HOST = -1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,6 +116,61 @@ def _search_trees(choices: Choices, depth: int, most: int) -> FittingSites:
         np.array([len(own.combinations) for own in packed], dtype=np.int64),
         np.array(pools, dtype=np.int64), pool_copies,
         lambda site, count: packed[site].combinations[:count])
+
+
+class JointPacking:
+    """Packs the copies of all trees together, whatever they share.
+
+    It heeds what others leave of shared providers, which ``find_sites`` does not: there, the
+    copies of a tree use the same ones, as if no other tree did.
+    """
+
+    def __init__(self, choices: Choices, depth: int, most: int) -> None:
+        """List what copies can use.
+
+        :param depth: as for ``find_sites``.
+        :param most: how many copies matter.
+        """
+        packer = TreePacker(choices.plan, depth, most)
+        self._uses = packer.list_uses(choices)
+        self._read_free = packer.read_free
+        self._bounds = CopyBounds(choices.plan)
+        self._most = most
+
+    @property
+    def sites(self) -> FittingSites:
+        """Everything that a copy can use, as a site for one copy."""
+        return self._make_sites(self._uses, [1] * len(self._uses))
+
+    def pack(
+        self, positions: Sequence[int], max_per_host: int | None, budget: PackingBudget
+    ) -> FittingSites:
+        """Return where as many copies go as fit together, or as matter; none competes.
+
+        :param positions: of the ``sites`` that they may use.
+        """
+        by_host = Counter(self._uses[at].anchor for at in positions)
+        # Who has the fewest choices chooses first.
+        positions = sorted(positions, key=lambda at: by_host[self._uses[at].anchor])
+        free = {cell: self._read_free(cell)
+                for at in positions for cell, _ in self._uses[at].use}
+        most = self._bounds.bound(free, self._most)
+        uses = [self._uses[at].use for at in positions]
+        if max_per_host is not None:
+            uses = [(*use, ((self._uses[at].anchor, _ON_HOST), 1))
+                    for at, use in zip(positions, uses, strict=True)]
+            free |= {(anchor, _ON_HOST): max_per_host for anchor in by_host}
+        counts = Counter(packing.pack(uses, free, most, budget))
+        return self._make_sites(
+            [self._uses[positions[at]] for at in counts], list(counts.values()))
+
+    @staticmethod
+    def _make_sites(uses: Sequence[SiteUse], counts: Sequence[int]) -> FittingSites:
+        return FittingSites(
+            np.array([use.site for use in uses], dtype=np.intp),
+            np.array([use.anchor for use in uses], dtype=np.intp),
+            np.array(counts, dtype=np.int64), np.full(len(uses), _NO_POOL), {},
+            lambda site, count: [uses[site].combination] * count)
 
 
 def _number_pools(

@@ -90,15 +90,14 @@ def choose_domain(
 ) -> int | None:
     """Return the domain ``within`` which the members are to lie; None: there are no sites.
 
-    If several have room for all, it is the one that packs or spreads them best, and the smallest
-    of these, so that larger ones stay whole. If none has, it is the largest.
+    If several have room for all, or else for the most, it is the one that packs or spreads them
+    best, and the smallest of these, so that larger ones stay whole.
     """
     room = count_room(sites, sites.within, max_per_host)
     if not room:
         return None
+    wanted = min(wanted, max(room.values()))
     enough = [domain for domain, holds in room.items() if holds >= wanted]
-    if not enough:
-        return max(room, key=lambda domain: room[domain])
     if len(enough) == 1 or not (pack or spread):
         return min(enough, key=lambda domain: room[domain])
     costs = (_try_domains if _compete(sites) else _judge_domains)(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -15,8 +15,9 @@ from placement_core.placement.candidates.combine import Combination
 from placement_core.placement.candidates.ordering import CandidateOrdering
 from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.gangs import copies, errors, levels, planner
-from placement_core.placement.gangs.copies import FittingSites
+from placement_core.placement.gangs.copies import FittingSites, JointPacking
 from placement_core.placement.gangs.levels import Domains, Level
+from placement_core.placement.gangs.packing import PackingBudget
 from placement_core.placement.gangs.planner import Numbers, Sites
 from placement_core.placement.gangs.requests import GangRequest
 from placement_core.placement.index.array_types import Rows
@@ -63,12 +64,23 @@ def find_members(
         choices.sort_anchors(request.shape, ordering)
     depth = max((level.depth for level in request.levels), default=0)
     topology = _Topology(snapshot, copies.find_sites(choices, depth, request.members))
-    taken = _choose_sites(topology, request)
-    if taken is None:
-        anywhere = topology if not depth else _Topology(
-            snapshot, copies.find_sites(choices, 0, request.members))
-        raise _explain(topology, anywhere, request, exclude_reserved=exclude_reserved)
-    return _list_members(topology, request, choices.plan, taken)
+    placement = _Placement(topology, _choose_sites(topology, request))
+    joint = None
+    if placement.count < request.members and any(part.away for part in choices.plan.parts):
+        joint = JointPacking(choices, depth, request.members)
+        placement = max(placement, _pack_together(snapshot, joint, request),
+                        key=lambda each: each.count)
+    if placement.count >= request.min_members:
+        return _list_members(placement, request, choices.plan)
+    room = placement.count
+    if joint is not None and (depth or request.within):
+        joint = JointPacking(choices, 0, request.members) if depth else joint
+        room = _pack_together(snapshot, joint, dataclasses.replace(
+            request, within=None, pack_by=None, spread_by=None)).count
+    anywhere = topology if not depth else _Topology(
+        snapshot, copies.find_sites(choices, 0, request.members))
+    raise _explain(
+        topology, anywhere, request, placement, room, exclude_reserved=exclude_reserved)
 
 
 class _Topology:
@@ -109,31 +121,65 @@ class _Topology:
         return self._domains[level]
 
 
-def _choose_sites(topology: _Topology, request: GangRequest) -> dict[int, int] | None:
-    """Return how many members go to each site, by its position; None: too few fit."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Placement:
+    """How many members go to each site, by its position."""
+
+    topology: _Topology
+    taken: Mapping[int, int]
+
+    @property
+    def count(self) -> int:
+        return sum(self.taken.values())
+
+
+def _choose_sites(topology: _Topology, request: GangRequest) -> Counter[int]:
+    """Return how many members go to each site, by its position: maybe too few."""
     rules = {"pack": request.pack_by is not None, "spread": request.spread_by is not None}
     sites, positions = topology.make_sites(request)
     domain = planner.choose_domain(
         sites, request.members, max_per_host=request.max_per_host, **rules)
     if domain is None:
-        return None
+        return Counter()
     chosen = np.flatnonzero(sites.within == domain)
     sites, positions = sites.select(chosen), positions[chosen]
     taken = planner.distribute(
         sites, request.members, max_per_host=request.max_per_host, **rules)
-    if taken.total() < request.min_members:
-        return None
-    return {int(positions[site]): count for site, count in taken.items()}
+    return Counter({int(positions[site]): count for site, count in taken.items()})
 
 
-def _list_members(
-    topology: _Topology, request: GangRequest, plan: Plan, taken: dict[int, int]
-) -> list[Member]:
+def _pack_together(
+    snapshot: CapacitySnapshot, joint: JointPacking, request: GangRequest
+) -> _Placement:
+    """Place the members wherever there is room for all of them, or for the most.
+
+    It heeds what hosts share and each may choose, but not how many domains and hosts are used.
+    """
+    sites, positions = _Topology(snapshot, joint.sites).make_sites(request)
+    domains = list(dict.fromkeys(sites.within.tolist()))
+    budget = PackingBudget(len(domains))
+    best = joint.pack((), request.max_per_host, budget)
+    for domain in domains:
+        budget.begin_tree()
+        own = positions[sites.within == domain].tolist()
+        best = max(best, joint.pack(own, request.max_per_host, budget),
+                   key=lambda packed: packed.copies.sum())
+        if best.copies.sum() >= request.members:
+            break
+    return _Placement(_Topology(snapshot, best), dict(enumerate(best.copies.tolist())))
+
+
+def _list_members(placement: _Placement, request: GangRequest, plan: Plan) -> list[Member]:
+    topology, taken = placement.topology, placement.taken
     ordering_levels = _list_ordering_levels(request)
 
     def make_site_key(site: int) -> tuple[list[_NameKey], str]:
-        names = [topology.name(level, site) for level in ordering_levels]
-        provider = topology.snapshot.entry(int(topology.fitting.rows[site])).provider
+        row = int(topology.fitting.rows[site])
+        # What its members use is no part of its host where it is a sharing provider elsewhere.
+        is_own = topology.snapshot.layout.root[row] == topology.fitting.roots[site]
+        names = [topology.name(level, site) if is_own or level.kind != "tree" else ""
+                 for level in ordering_levels]
+        provider = topology.snapshot.entry(row).provider
         return [_make_name_key(name) for name in (*names, provider.name)], provider.uuid
 
     members = []
@@ -196,25 +242,32 @@ def _make_allocations(plan: Plan, combination: Combination) -> dict[str, dict[st
 
 
 def _explain(
-    topology: _Topology, anywhere: _Topology, request: GangRequest, *, exclude_reserved: bool
+    topology: _Topology, anywhere: _Topology, request: GangRequest, most: _Placement, room: int,
+    *, exclude_reserved: bool,
 ) -> errors.NoRoomForGang:
     """Return why too few members fit.
 
     :param topology: of the parts of trees that levels name.
     :param anywhere: of whole hosts.
+    :param most: the most members that fit as they are wanted.
+    :param room: how many fit at least, wherever they are.
     """
     everywhere = _list_sites(anywhere, request)
-    total = planner.count_room(everywhere, everywhere.within, request.max_per_host)
+    total = max(room, sum(planner.count_room(
+        everywhere, everywhere.within, request.max_per_host).values()))
     reason = None
     if not total:
         reason = explain.explain_candidates(
             topology.snapshot, request.shape, max_candidates=1,
             exclude_reserved=exclude_reserved).reason
     levels_asked: Sequence[Level] = list(dict.fromkeys((*request.levels, _HOST)))
+    largest = [_find_largest(topology if level.kind == "tree" else anywhere, level, request)
+               for level in levels_asked]
+    if request.within and most.count > largest[0].holds:
+        largest[0] = errors.LargestDomain(
+            request.within.text, most.topology.name(request.within, 0), most.count)
     return errors.NoRoomForGang(
-        request.members, request.min_members, sum(total.values()),
-        [_find_largest(topology if level.kind == "tree" else anywhere, level, request)
-         for level in levels_asked], reason)
+        request.members, request.min_members, total, largest, reason)
 
 
 def _list_sites(topology: _Topology, request: GangRequest) -> Sites:

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from placement_core.placement.candidates.combine import AnchorTree, Combination
 from placement_core.placement.candidates.filters import RequestPart
@@ -25,6 +26,8 @@ from placement_core.placement.room import part_room
 #: How many combinations at one site are looked at, to find one or to choose among them; also of
 #: providers that trees share.
 _MOST_COMBINATIONS = 500
+#: How many uses of all trees are packed together.
+_MOST_USES = 10_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,6 +36,18 @@ class PackedSite:
 
     combinations: Sequence[Combination]
     shared: Use
+
+
+class SiteUse(NamedTuple):
+    """What a copy at a site can take, and from where.
+
+    :ivar site: the row at its top; ``anchor``: that of its tree.
+    """
+
+    site: int
+    anchor: int
+    use: Use
+    combination: Combination
 
 
 class TreePacker:
@@ -68,6 +83,23 @@ class TreePacker:
                     [_find_places(tree, combination) for combination in packed.combinations]
                     for packed in self._pack_sites(tree, anchor).values()]
             yield anchor, self._find_sites(tree, anchor, self._known[key])
+
+    def list_uses(self, choices: Choices) -> list[SiteUse]:
+        """Return what copies can take of all trees, of the first ones if it is much.
+
+        Trees with too many choices are left out.
+        """
+        self.budget = PackingBudget(len(choices.anchors))
+        listed: list[SiteUse] = []
+        for anchor, tree in zip(choices.anchors.tolist(), choices.trees(), strict=True):
+            if len(listed) >= _MOST_USES:
+                break
+            self.budget.begin_tree()
+            for (site, _), parts in self._split(tree, anchor).items():
+                by_use, _ = self._list_uses(parts)
+                listed += [SiteUse(site, anchor, use, combination)
+                           for use, combination in by_use.items()]
+        return listed
 
     def _find_sites(
         self, tree: AnchorTree, anchor: int, places: Sequence[Sequence[Combination]]
@@ -116,8 +148,8 @@ class TreePacker:
                     (cell, amount)
                     for cell, amount in self._measure([rows[0] for rows in own_options])
                     if cell[0] in self._sharing)
-                parts[site, shared].append(
-                    AnchorTree(self._plan, list(own_options), own=tree.own))
+                # Members that use nothing of any host's own may go to each of them.
+                parts[site, shared].append(AnchorTree(self._plan, list(own_options)))
         return parts
 
     def _list_sources(self, part: RequestPart, rows: list[int]) -> list[list[int]]:
@@ -230,7 +262,7 @@ class TreePacker:
                 roomy.sort(
                     key=functools.partial(_count_at, free=free, amounts=amounts), reverse=True)
             options.append(roomy)
-        return AnchorTree(self._plan, options, own=tree.own)
+        return AnchorTree(self._plan, options)
 
     def _find_next(
         self, trees: Sequence[AnchorTree], free: Mapping[Cell, int]

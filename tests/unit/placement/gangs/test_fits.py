@@ -21,12 +21,7 @@ class TestAgreement(base.TestCase):
         snapshot = snapshots.build(*rows)
         found = fits.find(snapshot, request, most_hosts=5)
         hypothesis.assume(found.exact and found.fits <= _MOST)
-        members = self.count_members(snapshot, request)
-        if any(snapshots.NAMES.trait_ids[snapshots.SHARES] in row.traits for row in rows):
-            # Where a choice of sharing providers is left, gangs may find less.
-            self.assertLessEqual(members, found.fits)
-        else:
-            self.assertEqual(found.fits, members)
+        self.assertEqual(found.fits, self.count_members(snapshot, request))
 
     def test_more_free_than_fits_32_bits(self):
         """Where providers leave a choice, and where they leave none."""

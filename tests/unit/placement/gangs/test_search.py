@@ -67,6 +67,28 @@ def make_hosts(chance):
     return rows
 
 
+def make_pools(chance):
+    """Make hosts that choose among disks that they share with others, and maybe their own."""
+    hosts = [
+        snapshots.provider(
+            number, snapshots.inventory("VCPU", chance.randint(1, 3)),
+            *([snapshots.inventory("DISK_GB", 1)] if chance.random() < 0.2 else ()),
+            aggregates=[each for each in (101, 102, 103) if chance.random() < 0.6])
+        for number in range(1, chance.choice((2, 3)) + 1)]
+    pools = [
+        snapshots.provider(
+            number, snapshots.inventory("DISK_GB", chance.randint(1, 3)),
+            traits=[snapshots.SHARES], aggregates=[number + 90])
+        for number in (11, 12, 13)[:chance.choice((2, 3))]]
+    return hosts + pools
+
+
+def make_request_for_pools(chance):
+    """Make a request whose members use a host and one of its disks."""
+    return make_request(
+        chance, CandidatesRequest((RequestGroup("", {"VCPU": 1, "DISK_GB": 1}),)))
+
+
 def make_request_for_parts(chance):
     """Make a request whose members may use several parts of a host."""
     names = chance.choice((["VCPU"], ["CUSTOM_GPU"], ["VCPU", "CUSTOM_GPU"]))
@@ -108,6 +130,12 @@ class TestAgainstTheOracle(base.TestCase):
     def test_order_of_parts(self, rows, request):
         self.judge(rows, request)
 
+    @example_of(200)
+    @hypothesis.given(st.builds(add_marks, _CHANCE, _CHANCE.map(make_pools)),
+                      _CHANCE.map(make_request_for_pools))
+    def test_choice_of_pools(self, rows, request):
+        self.judge(rows, request)
+
     def judge(self, rows, request):
         judge = GangOracle(rows, request)
         hypothesis.assume(len(judge.places) <= 9)
@@ -116,15 +144,14 @@ class TestAgainstTheOracle(base.TestCase):
         try:
             members = search.find_members(snapshots.build(*rows), request)
         except errors.NoRoomForGang as refusal:
-            self.assertTrue(most < request.min_members or shares, str(refusal))
+            self.assertLess(most, request.min_members, str(refusal))
             return
         places = [self.find_place(judge, member) for member in members]
         self.assertTrue(judge.fits(places))
         self.assertTrue(judge.is_ordered(places), members)
-        if shares:
-            self.assertLessEqual(len(members), most)
-            return
-        self.assertEqual((most, cost), (len(members), judge.cost(places)))
+        self.assertEqual(most, len(members))
+        if not shares:
+            self.assertEqual(cost, judge.cost(places))
 
     def find_place(self, judge, member):
         taken = {(uuid, name): amount for uuid, resources in member.allocations.items()
@@ -249,6 +276,66 @@ class TestSharedStorage(base.TestCase):
         self.assertEqual(1, len({member.host for member in self.find(4, pack_by="host")}))
         spread = [member.host for member in self.find(4, spread_by="host")]
         self.assertEqual(["provider-1"] * 2 + ["provider-2"] * 2, spread)
+
+
+class TestChoiceOfStorage(base.TestCase):
+    """Hosts choose among disks that other hosts use, too: no choice costs a member its place."""
+
+    SHAPE = CandidatesRequest((RequestGroup("", {"VCPU": 1, "DISK_GB": 10}),))
+
+    def count(self, hosts, pools, members=100, least=1, **rules):
+        """Return how many members fit.
+
+        :param hosts: of each its VCPUs and the numbers of its pools.
+        :param pools: {number: for how many members its disk is enough}.
+        """
+        rows = [snapshots.provider(number, snapshots.inventory("VCPU", vcpus), aggregates=own)
+                for number, (vcpus, *own) in enumerate(hosts, 1)]
+        rows += [snapshots.provider(
+            1000 + number, snapshots.inventory("DISK_GB", 10 * count), name=f"pool-{number}",
+            traits=[snapshots.SHARES], aggregates=[number]) for number, count in pools.items()]
+        found = search.find_members(
+            snapshots.build(*rows), GangRequest(self.SHAPE, members, least, **rules))
+        for (uuid, _), amount in add_up(found).items():
+            row = next(row for row in rows if row.uuid == uuid)
+            self.assertLessEqual(amount, row.inventories[0].capacity)
+        return len(found)
+
+    def test_all_hosts_reach_all_pools(self):
+        self.assertEqual(20, self.count([(8, 1, 2)] * 4, {1: 10, 2: 10}))
+        self.assertEqual(5, self.count([(5, 1, 2)], {1: 2, 2: 3}))
+        self.assertEqual(9, self.count([(9, 1, 2), (9, 1, 2)], {1: 4, 2: 5}))
+
+    def test_who_has_no_choice_finds_room(self):
+        for hosts in itertools.permutations([(3, 1), (3, 1, 2), (3, 2)]):
+            self.assertEqual(9, self.count(hosts, {1: 4, 2: 5}), hosts)
+
+    def test_pools_in_a_circle(self):
+        hosts = [(2, 1, 2), (2, 2, 3), (2, 1, 3)] * 5
+        self.assertEqual(30, self.count(hosts, {1: 10, 2: 10, 3: 10}))
+        self.assertEqual(30, self.count(hosts, {1: 19, 2: 1, 3: 10}))
+
+    def test_rules_hold(self):
+        hosts = [(8, 1, 2)] * 4
+        self.assertEqual(12, self.count(hosts, {1: 10, 2: 10}, max_per_host=3))
+        within = levels.parse("aggregate:name=pool-")
+        self.assertEqual(8, self.count([(4, 1, 2)] * 2 + [(9, 2)], {1: 5, 2: 7}, within=within))
+        self.assertEqual(15, self.count(hosts, {1: 10, 2: 10}, members=15,
+                                        spread_by=levels.parse("host")))
+
+    def test_refusal_says_how_many_fit(self):
+        for rules, largest, total in (
+                ({}, [("host", 3)], 6),
+                ({"within": levels.parse("host")}, [("host", 4)], 6),
+                ({"within": levels.parse("aggregate:name=pool-")},
+                 [("aggregate:name=pool-", 6), ("host", 3)], 6),
+                ({"max_per_host": 2}, [("host", 2)], 4)):
+            with self.assertRaises(errors.NoRoomForGang) as raised:
+                self.count([(4, 1, 2), (4, 1, 2)], {1: 3, 2: 3}, members=7, least=7, **rules)
+            refusal = raised.exception
+            self.assertEqual((largest, total), (
+                [(each.level, each.holds) for each in refusal.largest], refusal.holds))
+            self.assertTrue(all(each.name for each in refusal.largest))
 
 
 def of_trait(trait):
