@@ -74,6 +74,9 @@ def describe(snapshot: CapacitySnapshot) -> dict:
         "pooled": {rows[row] for row in snapshot.pooled.rows.tolist()},
         "rows": {
             uuid: rows[row] for uuid, row in layout.row_of_uuid.items()},
+        "uuid characters": {
+            rows[row]: characters.tobytes().decode()
+            for row, characters in enumerate(layout.uuid_characters) if characters.any()},
         "ids": {id_: rows[row] for id_, row in layout.row_of_id.items()},
         "roots": {rows[row]: rows[int(root)]
                   for row, root in enumerate(layout.root) if root >= 0},

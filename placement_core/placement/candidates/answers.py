@@ -11,13 +11,14 @@ Source: spec placement_api §4.4.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from placement_core.placement.candidates.filters import RequestPart
 from placement_core.placement.candidates.requests import CandidatesRequest
 from placement_core.placement.candidates.search import Candidates
+from placement_core.placement.index.layout import UUID_LENGTH
 from placement_core.placement.index.snapshot import CapacitySnapshot, ProviderEntry
 
 
@@ -40,9 +41,8 @@ class ResponseFormat:
 
 
 NEWEST = ResponseFormat()
-#: From so many combinations on, arrays are faster than tuples.
+#: From so many combinations on, arrays are faster than tuples and texts.
 _FEW = 50
-_UUID_LENGTH = 36
 
 
 def render(
@@ -50,11 +50,11 @@ def render(
     form: ResponseFormat = NEWEST,
 ) -> bytes:
     """Return the JSON document that answers ``request``."""
-    requests = ",".join(_render_requests(snapshot, candidates, form))
+    requests = _render_requests(snapshot, candidates, form)
     summaries = _render_summaries(snapshot, request, candidates, form)
     # Megabytes when there is no limit: put together in one go, not piece by piece.
-    head = f'{{"allocation_requests":[{requests}],"provider_summaries":{{'.encode()
-    summaries[:1] = [head + b"".join(summaries[:1])]
+    summaries[:1] = [b"".join((
+        b'{"allocation_requests":[', requests, b'],"provider_summaries":{', *summaries[:1]))]
     summaries[-1] += b"}}"
     return b",".join(summaries)
 
@@ -69,29 +69,70 @@ def count_room(
     """
     pattern = (0,) * len(parts) if on_one_provider else tuple(range(len(parts)))
     template, gaps = _make_template(snapshot, list(parts), pattern, form)
-    return max(1, size // (len(template) + _UUID_LENGTH * len(gaps) + 1))
+    return max(1, size // (len(template) + UUID_LENGTH * len(gaps) + 1))
 
 
 def _render_requests(
     snapshot: CapacitySnapshot, candidates: Candidates, form: ResponseFormat
-) -> list[str]:
+) -> bytes | memoryview:
+    """Make the members of allocation_requests."""
     parts, columns = candidates.parts, candidates.columns
-    entries = snapshot.entries
-    if all(column is columns[0] for column in columns):
-        template, _ = _make_template(snapshot, parts, (0,) * len(parts), form)
-        pieces = template.split("%s")
-        return [entry.provider.uuid.join(pieces) for entry in entries.select(columns[0])]
-    texts = [""] * len(candidates)
+    texts = [b""] * len(candidates)
     for pattern, places in _group_by_pattern(columns).items():
         template, gaps = _make_template(snapshot, parts, pattern, form)
-        uuids = {
-            gap: [entry.provider.uuid
-                  for entry in entries.select(map(columns[gap].__getitem__, places))]
-            for gap in set(gaps)}
-        filled = map(template.__mod__, zip(*[uuids[gap] for gap in gaps], strict=True))
-        for place, text in zip(places, filled, strict=True):
+        rows = {gap: columns[gap] if len(places) == len(texts)
+                else [columns[gap][place] for place in places] for gap in set(gaps)}
+        filled = _fill_together(snapshot, template, gaps, rows)
+        if filled is None:
+            some = _fill_each(snapshot, template, gaps, rows)
+        elif len(places) == len(texts):
+            return memoryview(filled)[:-1]
+        else:
+            length = len(filled) // len(places)
+            some = [bytes(filled[at:at + length - 1]) for at in range(0, len(filled), length)]
+        for place, text in zip(places, some, strict=True):
             texts[place] = text
-    return texts
+    return b",".join(texts)
+
+
+def _fill_together(
+    snapshot: CapacitySnapshot, template: str, gaps: Sequence[int],
+    rows: Mapping[int, Sequence[int]],
+) -> bytearray | None:
+    """Make texts of a template, each with a comma at its end.
+
+    :param gaps: for each gap the part whose providers it names.
+    :param rows: for each such part the rows of its providers.
+    :returns: all in one; None: they are few, or not as long as each other.
+    """
+    count = len(rows[gaps[0]])
+    if count < _FEW:
+        return None
+    uuids = {gap: snapshot.layout.uuid_characters.take(column, axis=0)
+             for gap, column in rows.items()}
+    if not all(characters[:, 0].all() for characters in uuids.values()):
+        return None
+    pieces = f"{template},".encode().split(b"%s")
+    blank = bytearray(UUID_LENGTH).join(pieces)
+    filled = blank * count
+    texts = np.frombuffer(filled, dtype=np.uint8).reshape(count, len(blank))
+    at = 0
+    for piece, gap in zip(pieces, gaps, strict=False):
+        at += len(piece)
+        texts[:, at:at + UUID_LENGTH] = uuids[gap]
+        at += UUID_LENGTH
+    return filled
+
+
+def _fill_each(
+    snapshot: CapacitySnapshot, template: str, gaps: Sequence[int],
+    rows: Mapping[int, Sequence[int]],
+) -> list[bytes]:
+    """Make the same texts one by one, without commas."""
+    uuids = {gap: [entry.provider.uuid for entry in snapshot.entries.select(column)]
+             for gap, column in rows.items()}
+    return [(template % names).encode()
+            for names in zip(*[uuids[gap] for gap in gaps], strict=True)]
 
 
 def _group_by_pattern(columns: list[list[int]]) -> dict[tuple[int, ...], list[int]]:
@@ -100,6 +141,8 @@ def _group_by_pattern(columns: list[list[int]]) -> dict[tuple[int, ...], list[in
     :returns: {for each part the first one on the same provider: places in the columns}.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
+    if all(column is columns[0] for column in columns):
+        return {(0,) * len(columns): list(range(len(columns[0])))}
     if len(columns[0]) < _FEW:
         for place, combination in enumerate(zip(*columns, strict=True)):
             groups.setdefault(tuple(map(combination.index, combination)), []).append(place)
@@ -171,8 +214,8 @@ def _render_summaries(
                 for entry in snapshot.entries.select(used)]
     tops = _find_roots(snapshot, used)
     if form.all_classes and form.traits and form.trees:
-        return [entry.summary or _keep_summary(snapshot, top)
-                for top, entry in zip(tops, snapshot.entries.select(tops), strict=True)]
+        return [entry.summary or _keep_summary(snapshot, entry)
+                for entry in snapshot.entries.select(tops)]
     return [_render_tree_summary(snapshot, top, form, classes) for top in tops]
 
 
@@ -183,8 +226,9 @@ def _find_roots(snapshot: CapacitySnapshot, rows: dict[int, None]) -> Iterable[i
     return dict.fromkeys(snapshot.layout.root[np.fromiter(rows, dtype=np.intp)].tolist())
 
 
-def _keep_summary(snapshot: CapacitySnapshot, top: int) -> bytes:
-    summary = snapshot.entry(top).summary = _render_tree_summary(snapshot, top, NEWEST, None)
+def _keep_summary(snapshot: CapacitySnapshot, root: ProviderEntry) -> bytes:
+    top = snapshot.layout.row_of_uuid[root.provider.uuid]
+    summary = root.summary = _render_tree_summary(snapshot, top, NEWEST, None)
     return summary
 
 

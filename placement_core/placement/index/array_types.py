@@ -13,3 +13,5 @@ Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
 #: Amounts of a resource class.
 Amounts = npt.NDArray[np.integer[Any]]
+#: Texts of one length in ASCII, one in each row.
+Characters = npt.NDArray[np.uint8]

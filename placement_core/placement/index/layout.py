@@ -6,12 +6,15 @@ touches nothing else. A full load lays trees out as consecutive runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from placement_core.placement.index.array_types import Rows
+from placement_core.placement.index.array_types import Characters, Rows
+
+#: How many characters a uuid has.
+UUID_LENGTH = 36
 
 
 class ProviderPosition(NamedTuple):
@@ -29,15 +32,19 @@ class Layout:
     :ivar parents: {row: row of its parent}; roots are left out.
     :ivar trees: {row of a root: sorted rows of its tree}; providers that are
         a tree of their own are left out.
+    :ivar uuid_characters: the uuid of each row, in ASCII. Zeros: the row is vacant, or its uuid
+        (in a database that was not ours) has another length or other characters.
     """
 
     __slots__ = (
         "_parent_rows", "_vacant", "parents", "root", "row_of_id", "row_of_uuid", "size", "trees",
+        "uuid_characters",
     )
 
     def __init__(self) -> None:
         self.size = 0
         self.root = np.empty(0, dtype=np.intp)
+        self.uuid_characters = np.empty((0, UUID_LENGTH), dtype=np.uint8)
         self.row_of_id: dict[int, int] = {}
         self.row_of_uuid: dict[str, int] = {}
         self.parents: dict[int, int] = {}
@@ -72,6 +79,7 @@ class Layout:
             del new.row_of_uuid[uuid]
             new.parents.pop(row, None)
             new.root[row] = -1
+            new.uuid_characters[row] = 0
             new._vacant.append(row)
             suspects.discard(row)
         suspects |= new._give_rows(placed)
@@ -100,6 +108,7 @@ class Layout:
         new = Layout()
         new.size = self.size
         new.root = self.root.copy()
+        new.uuid_characters = self.uuid_characters.copy()
         new.row_of_id = dict(self.row_of_id)
         new.row_of_uuid = dict(self.row_of_uuid)
         new.parents = dict(self.parents)
@@ -116,13 +125,18 @@ class Layout:
             size = self.size + missing + max(16, self.size // 8)
             root = np.full(size, -1, dtype=np.intp)
             root[:self.size] = self.root
+            characters = np.zeros((size, UUID_LENGTH), dtype=np.uint8)
+            characters[:self.size] = self.uuid_characters
             self._vacant[:0] = range(size - 1, self.size - 1, -1)
-            self.root, self.size = root, size
+            self.root, self.uuid_characters, self.size = root, characters, size
         self._vacant.sort(reverse=True)
         for id_ in new_ids:
             row = self._vacant.pop()
             self.row_of_id[id_] = row
             self.row_of_uuid[placed[id_].uuid] = row
+        if new_ids:
+            self.uuid_characters[[self.row_of_id[id_] for id_ in new_ids]] = _encode(
+                [placed[id_].uuid for id_ in new_ids])
         return {self.row_of_id[id_] for id_ in placed}
 
     def _regrow(self, suspects: set[int], disturbed: Iterable[int]) -> None:
@@ -150,6 +164,14 @@ class Layout:
             self.root[rows] = root
             if len(members) > 1:
                 self.trees[root] = tuple(members)
+
+
+def _encode(uuids: Sequence[str]) -> Characters:
+    """Return uuids as rows of ``Layout.uuid_characters``."""
+    missing = "\0" * UUID_LENGTH
+    text = "".join([uuid if len(uuid) == UUID_LENGTH and uuid.isascii() else missing
+                    for uuid in uuids])
+    return np.frombuffer(text.encode(), dtype=np.uint8).reshape(-1, UUID_LENGTH)
 
 
 def _sort_by_tree(placed: Mapping[int, ProviderPosition]) -> list[int]:

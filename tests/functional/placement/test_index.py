@@ -141,6 +141,38 @@ class TestFreshness(_IndexCase):
             self.assert_fresh()
         self.assertIsNone(self.entry(root))
 
+    def test_everything_in_the_rows_of_providers(self):
+        """Whatever a name has in it, whether all were loaded or one is read again."""
+        names = ["a;b:c,d e", "7:1 2;8:", "\u00e9\u00fc \U0001f980", "tab\tline\nend",
+                 "%s 'it' \\", "x" * 200]
+        made = [factories.provider(self.ctx, name, inventory={"VCPU": 1}) for name in names]
+        # More than share a row of the driver's.
+        with db.write(self.ctx) as session:
+            for number in range(300):
+                session.execute(sa.insert(tables.resource_providers).values(
+                    uuid=str(uuids.uuid4()), name=f"more{number}", generation=number,
+                    root_provider_id=made[0].id))
+        self.assert_as_in_the_table(CapacityIndex(self.database))
+        self.assert_as_in_the_table(self.index)
+        for provider in made:
+            providers.update(
+                self.ctx, provider.uuid, name=f"{provider.name[:190]}; new",
+                allow_reparenting=True)
+        self.assert_as_in_the_table(self.index)
+        self.assert_fresh()
+
+    def assert_as_in_the_table(self, index):
+        snapshot = index.snapshot(self.ctx)
+        with db.read(self.ctx) as session:
+            rows = session.execute(sa.select(tables.resource_providers)).all()
+        self.assertEqual(len(rows), len(snapshot.layout.row_of_uuid))
+        for row in rows:
+            provider = snapshot.entry(snapshot.layout.row_of_uuid[row.uuid]).provider
+            self.assertEqual(
+                (row.id, row.uuid, row.name, row.generation, row.created_at, row.updated_at),
+                (provider.id, provider.uuid, provider.name, provider.generation,
+                 provider.created_at, provider.updated_at))
+
     def test_renamed_class_in_an_answer(self):
         resource_classes.create(self.ctx, "CUSTOM_CARD")
         factories.provider(self.ctx, inventory={"CUSTOM_CARD": 3})

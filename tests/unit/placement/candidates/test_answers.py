@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 from placement_core.placement.candidates import answers, search
@@ -114,3 +115,60 @@ class TestRender(base.TestCase):
         self.assertIsNone(after.entry(rows[OTHER]).summary)
         self.assertEqual({"VCPU": {"capacity": 2, "used": 0}},
                          ask(request, of=after)["provider_summaries"][OTHER]["resources"])
+
+
+class TestRenderMany(base.TestCase):
+    """More candidates than are put together one by one."""
+
+    COUNT = 3 * answers._FEW
+
+    def setUp(self):
+        super().setUp()
+        self.rows = [snapshots.provider(number, snapshots.inventory("VCPU", 8),
+                                        snapshots.inventory("MEMORY_MB", 64))
+                     for number in range(1, self.COUNT + 1)]
+
+    def expect(self, form=answers.NEWEST):
+        uuids = [row.uuid for row in self.rows]
+        resources = {"VCPU": 2, "MEMORY_MB": 3}
+        if form.keyed:
+            return [{"allocations": {uuid: {"resources": resources}},
+                     "mappings": {"": [uuid]}} for uuid in uuids]
+        return [{"allocations": [{"resource_provider": {"uuid": uuid}, "resources": resources}],
+                 "mappings": {"": [uuid]}} for uuid in uuids]
+
+    def ask(self, *groups, form=answers.NEWEST):
+        request = CandidatesRequest(groups or (RequestGroup("", {"VCPU": 2, "MEMORY_MB": 3}),))
+        return ask(request, form, snapshots.build(*self.rows))
+
+    def test_on_one_provider(self):
+        for form in (answers.NEWEST, answers.ResponseFormat(keyed=False)):
+            self.assertEqual(self.expect(form), self.ask(form=form)["allocation_requests"])
+
+    def test_limit_within_them(self):
+        request = CandidatesRequest((RequestGroup("", {"VCPU": 2, "MEMORY_MB": 3}),),
+                                    limit=2 * answers._FEW)
+        found = ask(request, of=snapshots.build(*self.rows))
+        self.assertEqual(self.expect()[:2 * answers._FEW], found["allocation_requests"])
+
+    def test_uuids_of_other_lengths(self):
+        for number, uuid in ((0, "a" * 32), (70, "short"), (self.COUNT - 1, "\u00e9" * 36)):
+            self.rows[number] = dataclasses.replace(self.rows[number], uuid=uuid)
+        found = self.ask()
+        self.assertEqual(self.expect(), found["allocation_requests"])
+        self.assertEqual([row.uuid for row in self.rows], list(found["provider_summaries"]))
+
+    def test_groups_on_the_same_provider_and_on_two(self):
+        pool = snapshots.provider(
+            1000, snapshots.inventory("MEMORY_MB", 64), traits=[snapshots.SHARES],
+            aggregates=[1])
+        self.rows = [dataclasses.replace(row, aggregates=pool.aggregates) for row in self.rows]
+        hosts = [row.uuid for row in self.rows]
+        self.rows.append(pool)
+        found = self.ask(RequestGroup("_A", {"VCPU": 2}), RequestGroup("_B", {"MEMORY_MB": 3}))
+        mine = [{"allocations": {uuid: {"resources": {"VCPU": 2, "MEMORY_MB": 3}}},
+                 "mappings": {"_A": [uuid], "_B": [uuid]}} for uuid in hosts]
+        shared = [{"allocations": {uuid: {"resources": {"VCPU": 2}},
+                                   pool.uuid: {"resources": {"MEMORY_MB": 3}}},
+                   "mappings": {"_A": [uuid], "_B": [pool.uuid]}} for uuid in hosts]
+        self.assertCountEqual(mine + shared, found["allocation_requests"])
