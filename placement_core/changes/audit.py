@@ -24,8 +24,6 @@ from placement_core.db.session import RecordedChange
 _log = tables.audit_log
 
 _SECONDS_A_DAY = 86_400
-_EPOCH = datetime.datetime(1970, 1, 1)
-_MICROSECOND = datetime.timedelta(microseconds=1)
 #: What readers of the change log follow, but no object that a client wrote.
 _UNNAMED = {kinds.REVISION, kinds.POOL, kinds.PROJECT}
 #: The longest text of a column; texts of callers may be longer.
@@ -392,7 +390,7 @@ def _make_naive(moment: datetime.datetime) -> datetime.datetime:
 
 
 def _make_entry(row: sa.Row[Any]) -> AuditEntry:
-    marker = f"{(row.at - _EPOCH) // _MICROSECOND}.{row.txn}.{row.position}"
+    marker = f"{clock.to_microseconds(row.at)}.{row.txn}.{row.position}"
     return AuditEntry(
         row.txn, row.at.replace(tzinfo=datetime.UTC), row.user_id, row.project_id,
         row.request_id, row.operation, row.kind, row.uuid, row.name, marker)
@@ -406,7 +404,7 @@ def _parse_marker(marker: str) -> tuple[datetime.datetime, int, int]:
     try:
         microseconds, txn, position = map(int, marker.split("."))
         if 0 <= txn < 2**63 and 0 <= position < 2**31:
-            return _EPOCH + datetime.timedelta(microseconds=microseconds), txn, position
+            return clock.from_microseconds(microseconds), txn, position
     except (OverflowError, ValueError):
         pass
     raise InvalidMarker(marker)

@@ -45,6 +45,10 @@ _MARK_HEADS = (
 #: What a transaction records of each change.
 _RECORDED = {name: _changes.c[name].type
              for name in ("position", "kind", "ref", "uuid", "name", "project")}
+#: What all changes of a transaction have in common, beside the slot's head.
+_TRANSACTION = {
+    "txn": sa.bindparam("by_txn", type_=_changes.c.txn.type),
+    "created_at": sa.bindparam("now", type_=_changes.c.created_at.type)}
 #: How many change rows one statement appends.
 _BATCH = 50
 #: How many transactions of a slot, at most, were committed since one whose COMMIT was lost.
@@ -176,18 +180,6 @@ def _check_head(session: Session, incremented: int) -> None:
         raise TransactionConflict
 
 
-def _insert(head: sa.FromClause, rows: sa.FromClause) -> sa.Insert:
-    select = sa.select(
-        head.c.slot, head.c.serial, rows.c.position,
-        sa.bindparam("by_txn", type_=_changes.c.txn.type), rows.c.kind, rows.c.ref,
-        sa.bindparam("now", type_=_changes.c.created_at.type),
-        rows.c.uuid, rows.c.name, rows.c.project,
-    ).select_from(head.join(rows, sa.true()))
-    return sa.insert(_changes).inline().from_select(
-        ["slot", "serial", "position", "txn", "kind", "ref", "created_at", "uuid", "name",
-         "project"], select)
-
-
 @functools.cache
 def _name_parameters(place: int) -> list[str]:
     return [f"{name}{place}" for name in _RECORDED]
@@ -195,21 +187,26 @@ def _name_parameters(place: int) -> list[str]:
 
 @functools.cache
 def _append(count: int) -> sa.Insert:
-    """Build the statement that writes ``count`` change rows at the slot's head."""
-    head = sa.select(_heads.c.slot, _heads.c.serial).where(
-        _heads.c.slot == sa.bindparam("at_slot")).subquery("head")
-    return _insert(head, sa.union_all(*(
-        sa.select(*(
-            sa.bindparam(f"{name}{place}", type_=type_).label(name)
-            for name, type_ in _RECORDED.items()))
-        for place in range(count)
-    )).subquery("recorded"))
+    """Build the statement that writes ``count`` change rows at the slot's head.
+
+    Each row asks for the head by itself: MariaDB takes a third longer to join it to a list.
+    """
+    slot = sa.bindparam("at_slot", type_=_heads.c.slot.type)
+    serial = sa.select(_heads.c.serial).where(_heads.c.slot == slot).scalar_subquery()
+    return sa.insert(_changes).inline().values([{
+        "slot": slot, "serial": serial, **_TRANSACTION, **{
+            name: sa.bindparam(f"{name}{place}", type_=type_)
+            for name, type_ in _RECORDED.items()}} for place in range(count)])
 
 
 def _increment_and_append() -> sa.Insert:
     # A new update: RETURNING on one that was compiled before yields no columns.
     head = _increment_head().returning(_heads.c.slot, _heads.c.serial).cte("head")
-    return _insert(head, arrays.rows("recorded", _RECORDED))
+    rows = arrays.rows("recorded", _RECORDED)
+    values = {"slot": head.c.slot, "serial": head.c.serial, **_TRANSACTION,
+              **{name: rows.c[name] for name in _RECORDED}}
+    return sa.insert(_changes).inline().from_select(
+        list(values), sa.select(*values.values()).select_from(head.join(rows, sa.true())))
 
 
 #: ``_INCREMENT_HEAD`` and ``_append`` in one statement for any number of rows, for PostgreSQL.

@@ -17,6 +17,8 @@ from sqlalchemy.ext.compiler import compiles
 #: to whole seconds.
 DEADLINE = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql")
 
+_EPOCH = datetime.datetime(1970, 1, 1)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 _SQLITE_FORMAT = "'%Y-%m-%d %H:%M:%f000'"
 
 
@@ -67,6 +69,19 @@ def second() -> sa.ColumnElement[int]:
 def microseconds(moment: sa.ColumnElement[datetime.datetime]) -> sa.ColumnElement[int]:
     """Build a time, which is naive UTC, in microseconds since the epoch."""
     return _Microseconds(moment)
+
+
+def to_microseconds(moment: datetime.datetime) -> int:
+    """Return what ``microseconds`` selects for a time."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_microseconds(microseconds: int) -> datetime.datetime:
+    """Return the time for which ``microseconds`` selects a number.
+
+    :raises OverflowError: there is no such time.
+    """
+    return _EPOCH + microseconds * _MICROSECOND
 
 
 def in_seconds(seconds: sa.ColumnElement[int]) -> sa.ColumnElement[datetime.datetime]:

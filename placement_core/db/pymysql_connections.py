@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import ssl
 import threading
@@ -10,17 +11,32 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pymysql.connections
-from pymysql import cursors
-from pymysql.constants import CLIENT
+from pymysql import converters, cursors
+from pymysql.constants import CLIENT, FIELD_TYPE
 
 #: Texts that are sent together are at most so many characters; a server refuses what is too long.
 _LONGEST_TEXT = 1_000_000
+#: How many texts of INSERTs are kept in parts.
+_MOST_INSERTS = 256
 
 #: {type: what writes a value of it as a literal}
 _WRITERS: Mapping[type, Callable[[Any], str]] = {
     int: str,
     type(None): lambda _: "NULL",
     datetime.datetime: lambda moment: f"'{moment.replace(tzinfo=None).isoformat(' ')}'"}
+
+
+def _read_moment(text: str) -> Any:
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return converters.convert_datetime(text)  # It is no moment: 0000-00-00 00:00:00
+
+
+#: PyMySQL's own, for literals of values and for values that a server sends. Its reader of moments
+#: takes twenty times as long: a tenth of what a worker with 100,000 hosts needs to start.
+_CONVERTERS = {**converters.conversions,
+               FIELD_TYPE.DATETIME: _read_moment, FIELD_TYPE.TIMESTAMP: _read_moment}
 
 _contexts: dict[tuple[tuple[str, str], ...], ssl.SSLContext] = {}
 _contexts_lock = threading.Lock()
@@ -43,7 +59,9 @@ class SharedContextConnection(pymysql.connections.Connection):  # type: ignore[m
 
     def __init__(self, *args: Any, client_flag: int = 0, **options: Any) -> None:
         """Connect, so that one message may have several statements."""
-        super().__init__(*args, client_flag=client_flag | CLIENT.MULTI_STATEMENTS, **options)
+        super().__init__(
+            *args, client_flag=client_flag | CLIENT.MULTI_STATEMENTS,
+            **{"conv": _CONVERTERS, **options})
 
     def send_together(
         self, statements: Sequence[tuple[str, Any]], results: list[Any]
@@ -58,7 +76,7 @@ class SharedContextConnection(pymysql.connections.Connection):  # type: ignore[m
         texts: list[str] = []
         with self.cursor() as cursor:
             for text, parameters in statements:
-                rendered = _render(cursor, text, parameters)
+                rendered = _render(self, text, parameters)
                 if texts and sum(map(len, texts)) + len(rendered) > _LONGEST_TEXT:
                     _execute(cursor, texts, results)
                     texts = []
@@ -105,13 +123,34 @@ def _execute(cursor: Any, texts: Sequence[str], results: list[Any]) -> None:
         results.append(_Result(cursor.rowcount, cursor.fetchall()))
 
 
-def _render(cursor: Any, text: str, parameters: Any) -> str:
+def _render(connection: SharedContextConnection, text: str, parameters: Any) -> str:
     """Write a statement as the driver does; an INSERT of several rows as one."""
+    if parameters is None:
+        return text
     if not isinstance(parameters, list):
-        rendered: str = cursor.mogrify(text, parameters)
-        return rendered
-    parts = cursors.RE_INSERT_VALUES.match(text)
+        return text % _write_literals(connection, parameters)
+    parts = _split_insert(text)
     assert parts is not None  # nothing else is executed for several rows at once
+    before, values, behind = parts
+    return before + ",".join(
+        [values % _write_literals(connection, row) for row in parameters]) + behind
+
+
+def _write_literals(
+    connection: SharedContextConnection, values: Mapping[str, Any]
+) -> dict[str, str]:
+    # A claim has some 150 values; without the calls between the driver's cursor and the writer of
+    # a value, its statements are written in four fifths of the time.
+    find_writer, escape = _WRITERS.get, connection.escape
+    return {name: escape(value) if (write := find_writer(type(value))) is None else write(value)
+            for name, value in values.items()}
+
+
+@functools.lru_cache(_MOST_INSERTS)
+def _split_insert(text: str) -> tuple[str, str, str] | None:
+    """Return what is before the values of an INSERT, the values, and what is behind them."""
+    parts = cursors.RE_INSERT_VALUES.match(text)
+    if parts is None:
+        return None
     before, values, behind = parts.groups()
-    rows = ",".join([cursor.mogrify(values.rstrip(), row) for row in parameters])
-    return f"{before % ()}{rows}{(behind or '') % ()}"
+    return before % (), values.rstrip(), (behind or "") % ()

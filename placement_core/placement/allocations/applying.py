@@ -10,8 +10,8 @@ import collections
 import datetime
 import functools
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import sqlalchemy as sa
 
@@ -40,6 +40,9 @@ _KEEP = (
 _MOST_IDS = 1000
 #: How many inventories one statement changes.
 _BATCH = 50
+#: What several changes have in common: all are of usage that grows, maybe only outside of pooled
+#: trees, or all are of allocations that end, or neither.
+_Direction: TypeAlias = Literal["up", "up_unless_pooled", "down", "any"]
 
 
 def write_allocations(session: Session, plan: WritePlan, now: datetime.datetime) -> None:
@@ -116,9 +119,20 @@ def change_used(
         return
     for start in range(0, len(changes), _BATCH):
         batch = changes[start:start + _BATCH]
-        session.write_later(_build_batch_update(len(batch)), {
-            f"{name}{place}": value for place, values in enumerate(batch)
+        alike = _group_alike(batch)
+        session.write_later(_build_batch_update(len(alike), _find_direction(batch)), {
+            f"{name}{place}": value for place, values in enumerate(alike)
             for name, value in values.items()}, functools.partial(check, len(batch)))
+
+
+def _group_alike(changes: Iterable[Mapping[str, int]]) -> list[dict[str, Any]]:
+    """Join changes that only differ in their provider: the largest groups first."""
+    groups: dict[tuple[tuple[str, int], ...], list[int]] = collections.defaultdict(list)
+    for change in changes:
+        groups[tuple(each for each in change.items() if each[0] != "provider")].append(
+            change["provider"])
+    return [{**dict(values), "providers": providers} for values, providers in sorted(
+        groups.items(), key=lambda group: len(group[1]), reverse=True)]
 
 
 def shift_used(session: Session, plan: WritePlan) -> None:
@@ -153,6 +167,43 @@ def _make_change(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, in
             "most": max(amounts), "divisor": math.gcd(*amounts)}
 
 
+def _find_direction(changes: Sequence[Mapping[str, int]]) -> _Direction:
+    """Return what several changes have in common."""
+    if all(change["delta"] > 0 for change in changes):
+        let_in = {change["let_in"] for change in changes}
+        if len(let_in) == 1:
+            return "up" if let_in == {1} else "up_unless_pooled"
+    return "down" if all(change["most"] == 0 for change in changes) else "any"
+
+
+def _is_at(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnElement[bool]:
+    columns = _inventories.c
+    return sa.and_(columns.resource_provider_id == values["provider"],
+                   columns.resource_class_id == values["class"])
+
+
+def _has_room(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnElement[bool]:
+    return _inventories.c.used + values["delta"] <= _inventories.c.capacity
+
+
+def _keeps_bounds(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnElement[bool]:
+    columns = _inventories.c
+    return sa.and_(values["least"] >= columns.min_unit, values["most"] <= columns.max_unit,
+                   values["divisor"] % columns.step_size == 0)
+
+
+def _is_in_no_pooled_tree() -> sa.ColumnElement[bool]:
+    # Values and no EXISTS or join, which PostgreSQL may answer by reading all pooled trees.
+    root = (
+        sa.select(_providers.c.root_provider_id)
+        .where(_providers.c.id == _inventories.c.resource_provider_id)
+        .correlate_except(_providers).scalar_subquery())
+    pooled_root = (
+        sa.select(_pooled.c.root_provider_id).where(_pooled.c.root_provider_id == root)
+        .correlate_except(_pooled).scalar_subquery())
+    return pooled_root.is_(None)
+
+
 def _is_allowed(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnElement[bool]:
     """Build the condition under which an inventory allows a change of its usage.
 
@@ -160,23 +211,11 @@ def _is_allowed(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnElement
     inventory may be over-committed already). ``most`` = 0: allocations are only deleted, so no
     bounds apply. ``let_in`` = 0: the usage of a pooled tree may not grow.
     """
-    columns = _inventories.c
-    # Values and no EXISTS or join, which PostgreSQL may answer by reading all pooled trees.
-    root = (
-        sa.select(_providers.c.root_provider_id).where(_providers.c.id == values["provider"])
-        .correlate_except(_providers).scalar_subquery())
-    pooled_root = (
-        sa.select(_pooled.c.root_provider_id).where(_pooled.c.root_provider_id == root)
-        .correlate_except(_pooled).scalar_subquery())
     return sa.and_(
-        columns.resource_provider_id == values["provider"],
-        columns.resource_class_id == values["class"],
-        sa.or_(values["delta"] <= 0, columns.used + values["delta"] <= columns.capacity),
-        sa.or_(values["most"] == 0, sa.and_(
-            values["least"] >= columns.min_unit, values["most"] <= columns.max_unit,
-            values["divisor"] % columns.step_size == 0)),
-        sa.or_(values["let_in"] == 1, values["delta"] <= 0, pooled_root.is_(None)),
-    )
+        sa.or_(values["delta"] <= 0, _has_room(values)),
+        sa.or_(values["most"] == 0, _keeps_bounds(values)),
+        sa.or_(values["let_in"] == 1, values["delta"] <= 0,
+               _is_in_no_pooled_tree()))
 
 
 _CHANGE = {"provider": sa.Integer, "class": sa.Integer, "delta": sa.BigInteger,
@@ -186,7 +225,7 @@ _CHANGE = {"provider": sa.Integer, "class": sa.Integer, "delta": sa.BigInteger,
 
 def _build_array_update() -> sa.Update:
     changes = dict(arrays.rows("asked", _CHANGE).c)
-    return sa.update(_inventories).where(_is_allowed(changes)).values(
+    return sa.update(_inventories).where(_is_at(changes), _is_allowed(changes)).values(
         used=_inventories.c.used + changes["delta"])
 
 
@@ -194,12 +233,9 @@ _CHANGE_ARRAYS = _build_array_update()
 
 
 def _build_shift(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
-    columns = _inventories.c
     return (
-        sa.update(_inventories)
-        .where(columns.resource_provider_id == values["provider"],
-               columns.resource_class_id == values["class"])
-        .values(used=columns.used + values["delta"]))
+        sa.update(_inventories).where(_is_at(values))
+        .values(used=_inventories.c.used + values["delta"]))
 
 
 _SHIFTED: Mapping[str, Any] = {name: _CHANGE[name] for name in ("provider", "class", "delta")}
@@ -209,16 +245,26 @@ _SHIFT_ARRAYS = _build_shift(dict(arrays.rows("asked", _SHIFTED).c))
 
 
 @functools.cache
-def _build_batch_update(count: int) -> sa.Update:
-    """Build the statement for ``count`` inventories with a parameter for each value."""
+def _build_batch_update(count: int, direction: _Direction) -> sa.Update:
+    """Build the statement for ``count`` groups of inventories, each with one change for all.
+
+    MariaDB and MySQL read each condition anew, and a subquery in it costs as much as looking up
+    some rows. So there are no more than the changes need.
+    """
     columns = _inventories.c
+    growing = direction in ("up", "up_unless_pooled")
     changes, conditions = [], []
     for place in range(count):
         values = {name: sa.bindparam(f"{name}{place}", type_=kind)
-                 for name, kind in _CHANGE.items()}
-        here = sa.and_(columns.resource_provider_id == values["provider"],
-                       columns.resource_class_id == values["class"])
-        changes.append((here, values["delta"]))
-        conditions.append(_is_allowed(values))
+                 for name, kind in _CHANGE.items() if name != "provider"}
+        is_meant = sa.and_(columns.resource_class_id == values["class"],
+                           lists.among(columns.resource_provider_id, f"providers{place}"))
+        changes.append((is_meant, values["delta"]))
+        conditions.append(
+            sa.and_(is_meant, _has_room(values), _keeps_bounds(values)) if growing
+            else is_meant if direction == "down" else sa.and_(is_meant, _is_allowed(values)))
+    allowed = sa.or_(*conditions)
+    if direction == "up_unless_pooled":
+        allowed = sa.and_(allowed, _is_in_no_pooled_tree())
     change = changes[0][1] if count == 1 else sa.case(*changes, else_=0)
-    return sa.update(_inventories).where(sa.or_(*conditions)).values(used=columns.used + change)
+    return sa.update(_inventories).where(allowed).values(used=columns.used + change)

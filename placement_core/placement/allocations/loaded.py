@@ -31,7 +31,6 @@ _BETWEEN = "/"
 #: How many writes one statement covers, because databases limit the number of parameters.
 _BATCH = 500
 _NO_NUMBER = sa.literal_column("0")
-_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def _build_branch(
@@ -147,7 +146,7 @@ class LoadedRows:
         the project has no row (adopted data).
     """
 
-    now: datetime.datetime = _EPOCH
+    now: datetime.datetime = datetime.datetime.min
     providers: dict[str, int] = dataclasses.field(default_factory=dict)
     reserved_roots: dict[int, int] = dataclasses.field(default_factory=dict)
     classes: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -281,7 +280,7 @@ def _sort_out(
         elif what == _OWNING:
             rows.project_names[numbers[0]] = text
         elif what == _NOW:
-            rows.now = _EPOCH + datetime.timedelta(microseconds=numbers[0])
+            rows.now = clock.from_microseconds(numbers[0])
         elif what == _PAIR:
             second, _, first = text.partition(_BETWEEN)
             rows.paired[second] = first

@@ -20,8 +20,6 @@ from placement_core.placement.allocations.usage_intervals import OPEN
 _intervals, _bounds = tables.usage_intervals, tables.usage_interval_bounds
 
 _SECONDS_A_DAY = 86_400
-_EPOCH = datetime.datetime(1970, 1, 1)
-_MICROSECOND = datetime.timedelta(microseconds=1)
 #: The order of intervals, which stays when one ends.
 _KEY = ("consumer_uuid", "started_at", "allocation_id")
 #: What separates the parts of a marker; the last one may contain it.
@@ -236,7 +234,7 @@ def _make_naive(moment: datetime.datetime) -> datetime.datetime:
 
 
 def _make_interval(row: sa.Row[Any]) -> UsageInterval:
-    microseconds = (row.started_at - _EPOCH) // _MICROSECOND
+    microseconds = clock.to_microseconds(row.started_at)
     return UsageInterval(
         row.consumer_uuid, row.consumer_type, row.project_id, row.user_id, row.provider_uuid,
         row.resource_class, row.amount, row.started_at.replace(tzinfo=datetime.UTC),
@@ -251,7 +249,7 @@ def _parse_marker(marker: str) -> tuple[str, datetime.datetime, int]:
     """
     try:
         microseconds, number, uuid = marker.split(_SEPARATOR, 2)
-        started_at = _EPOCH + datetime.timedelta(microseconds=int(microseconds))
+        started_at = clock.from_microseconds(int(microseconds))
         if texts.is_storable(uuid) and 0 <= int(number) < 2**31:
             return uuid, started_at, int(number)
     except (OverflowError, ValueError):
