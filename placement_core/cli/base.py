@@ -13,7 +13,7 @@ from cliff import columns, command, lister, show
 from cliff.formatters import base as formatters
 from oslo_config import cfg
 
-from placement_core import conf, errors, services as service_parts
+from placement_core import conf, configured_database, errors
 from placement_core.cells import engines
 from placement_core.cli.config_options import add_config_options, get_config_sources
 from placement_core.cli.progress import Bars, Lines
@@ -25,6 +25,8 @@ from placement_core.masking import mask_text, mask_url
 from placement_core.migrations import compatibility
 
 if TYPE_CHECKING:
+    from placement_core.services import Services
+
     FormattableColumn = columns.FormattableColumn[Any]
 else:
     # A generic class in newer releases of cliff, in the oldest that may be installed not yet.
@@ -108,16 +110,19 @@ class Configured(command.Command):
 
     def database_settings(self, parsed_args: argparse.Namespace) -> Settings:
         """Return how the configured database is reached."""
-        return service_parts.database_settings(self.conf(parsed_args))
+        return configured_database.make_settings(self.conf(parsed_args))
 
-    def services(self, parsed_args: argparse.Namespace) -> service_parts.Services:
+    def services(self, parsed_args: argparse.Namespace) -> Services:
         """Return the service's parts; the caller disposes of the database."""
-        return service_parts.build(self.conf(parsed_args))
+        # Most of the service, which not every command needs.
+        from placement_core import services
+
+        return services.build(self.conf(parsed_args))
 
     @contextlib.contextmanager
     def parts(
         self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[service_parts.Services, Context]]:
+    ) -> Iterator[tuple[Services, Context]]:
         """Open the service's parts, and a context on its database, whose schema is the newest."""
         parts = self.services(parsed_args)
         try:

@@ -23,9 +23,9 @@ COMMANDS = {
     "db release": "database:ReleaseDatabase",
     "db audit": "database:AuditDatabase",
     "db check-engine": "engine:CheckEngine",
-    "db online-data-migrations": "database:RunOnlineMigrations",
+    "db online-data-migrations": "online_migrations:RunOnlineMigrations",
     # As upstream's placement-manage spells it.
-    "db online_data_migrations": "database:RunOnlineMigrations",
+    "db online_data_migrations": "online_migrations:RunOnlineMigrations",
     "status upgrade check": "status:CheckUpgrade",
     "top": "top:Top",
     "watch": "watch:Watch",

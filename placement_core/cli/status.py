@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from oslo_config import cfg
 from oslo_upgradecheck import common_checks, upgradecheck
 
-from placement_core import errors, services
+from placement_core import configured_database, errors, services
 from placement_core.cli import base
 from placement_core.context import Context
 from placement_core.db import sqlite_files
@@ -55,7 +55,7 @@ class UpgradeChecks(upgradecheck.UpgradeCommands):
 
     @functools.cached_property
     def _state(self) -> checks.SchemaState:
-        return checks.read_state(services.database_settings(self._conf))
+        return checks.read_state(configured_database.make_settings(self._conf))
 
     def _roots(self) -> upgradecheck.Result:
         if not self._state.rootless:

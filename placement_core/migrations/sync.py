@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import sqlalchemy as sa
-from oslo_db import exception as db_exception
 
-from placement_core.db import failures
 from placement_core.db.database import Settings
 from placement_core.migrations import (
     adoption,
@@ -26,10 +24,6 @@ from placement_core.placement.allocations import usage_counters
 from placement_core.quota import nodes
 
 Say = Callable[[str], None]
-
-#: How often a schema change begins again because a running service locked tables in another
-#: order. The database undid what it had done, or its steps find it done.
-_MOST_DEADLOCKS = 5
 
 
 def _silent(_line: str) -> None:
@@ -55,22 +49,13 @@ def sync(
     :raises compatibility.SchemaError: a newer version of placement-core wrote the schema.
     :raises exclusive.Busy: another process uses the database.
     """
-    for _ in range(_MOST_DEADLOCKS):
-        try:
-            return _sync_once(settings, say, report, contracted=contracted)
-        except (db_exception.DBError, sa.exc.DBAPIError) as error:
-            if not failures.is_deadlock(error):
-                raise
-            say("a running service used the tables in another order: the step begins again")
-    return _sync_once(settings, say, report, contracted=contracted)
-
-
-def _sync_once(settings: Settings, say: Say, report: Report, *, contracted: bool) -> str:
-    with exclusive.transaction(settings) as connection:
+    def change(connection: sa.Connection) -> str:
         revision = _sync(connection, say, report)
         if contracted:
             contract.contract_own(connection, say)
         return revision
+
+    return exclusive.run(settings, change, say)
 
 
 def version(settings: Settings) -> str | None:
@@ -90,7 +75,7 @@ def release(settings: Settings, say: Say = _silent) -> None:
         one.
     :raises exclusive.Busy: another process uses the database.
     """
-    with exclusive.transaction(settings) as connection:
+    def change(connection: sa.Connection) -> None:
         revision = revisions.current(connection)
         if revision is None and not _is_half_released(connection):
             raise compatibility.SchemaError(
@@ -98,7 +83,9 @@ def release(settings: Settings, say: Say = _silent) -> None:
         if revision is not None and not revisions.is_known(revision):
             raise compatibility.make_too_new(revision)
         adoption.release(connection, say)
-        say(f"released: upstream Placement's schema {adoption.UPSTREAM_HEAD}")
+
+    exclusive.run(settings, change, say)
+    say(f"released: upstream Placement's schema {adoption.UPSTREAM_HEAD}")
 
 
 def _sync(connection: sa.Connection, say: Say, report: Report) -> str:

@@ -7,6 +7,7 @@ import datetime
 import http.client
 import json
 import random
+import select
 import threading
 import time
 import uuid
@@ -90,18 +91,24 @@ class Client:
         tag = None if tags is None else tags.get(port)
         began = time.monotonic()
         status, headers, document = self._send(port, method, path, body, tag)
+        has_failed = status is None or status >= 500
         answer = Answer(
             self.name, port, operation, status, began, time.monotonic(),
-            headers.get("Retry-After") is not None, headers.get("ETag"))
+            headers.get("Retry-After") is not None, headers.get("ETag"),
+            str(document) if has_failed else None)
         self.history.note(answer)
-        if status is None or status >= 500:
+        if has_failed:
             time.sleep(_AGAIN_SECONDS)
         return answer, document
 
     def _send(
         self, port: int, method: str, path: str, body: Any, tag: str | None
     ) -> tuple[int | None, Mapping[str, str], Any]:
+        """Send a request; without an answer, the document is what happened instead."""
         connection = self._connections.get(port)
+        if connection is not None and _is_closed(connection):
+            connection.close()
+            connection = None
         if connection is None:
             connection = self._connections[port] = http.client.HTTPConnection(
                 "127.0.0.1", port, timeout=PATIENCE_SECONDS)
@@ -116,11 +123,19 @@ class Client:
             connection.request(method, path, body=data, headers=headers)
             response = connection.getresponse()
             content = response.read()
-        except (OSError, http.client.HTTPException):
+        except (OSError, http.client.HTTPException) as error:
             connection.close()
             del self._connections[port]
-            return None, {}, None
+            return None, {}, repr(error)
         return response.status, response.headers, json.loads(content) if content else None
+
+
+def _is_closed(connection: http.client.HTTPConnection) -> bool:
+    """Say whether the server has closed a connection that was kept: nothing else is to be read."""
+    if connection.sock is None:
+        return True
+    readable, _, _ = select.select([connection.sock], [], [], 0)
+    return bool(readable)
 
 
 def name_consumer(consumer: str) -> str:

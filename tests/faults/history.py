@@ -36,6 +36,7 @@ class Answer:
     :ivar began, ended: in seconds of one clock.
     :ivar retry_after: whether the answer said when to try again.
     :ivar tag: its entity tag.
+    :ivar reason: what was said of a failure of the service; None: it did not fail.
     """
 
     client: str
@@ -46,6 +47,7 @@ class Answer:
     ended: float
     retry_after: bool = False
     tag: str | None = None
+    reason: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

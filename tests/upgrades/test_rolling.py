@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import fixtures
-from testtools import content
+from testtools import content, content_type
 
 from placement_core.db.database import Settings
 from placement_core.migrations import revisions, sync
@@ -31,6 +31,14 @@ _ANSWERS = 20
 #: Plays a test again as it was.
 _SEED = "PLACEMENT_TEST_UPGRADE_SEED"
 _NEW = previous_release.ROOT
+#: Nothing breaks here, so processes are as patient with a busy machine as they are by default.
+_OPTIONS = {
+    "OS_PLACEMENT_DATABASE__NETWORK_TIMEOUT_SECONDS": "10",
+    "OS_PLACEMENT_DATABASE__LOCK_TIMEOUT_SECONDS": "30",
+    "OS_PLACEMENT_DATABASE__STATEMENT_TIMEOUT_SECONDS": "60",
+    "OS_PLACEMENT_DATABASE__IDLE_IN_TRANSACTION_TIMEOUT_SECONDS": "60",
+    "OS_RESERVATIONS__EVENT_TIMEOUT_SECONDS": "30",
+}
 
 
 class UpgradeTestCase(base.TestCase):
@@ -53,7 +61,8 @@ class TestRollingUpgrade(UpgradeTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.cloud = clouds.Cloud([self.url, self.url], managers=1, code=self.old)
+        self.cloud = clouds.Cloud(
+            [self.url, self.url], managers=1, code=self.old, options=_OPTIONS)
         self.useFixture(self.cloud)
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.history = History(folder / "history.jsonl")
@@ -62,6 +71,9 @@ class TestRollingUpgrade(UpgradeTestCase):
         seed = int(os.environ.get(_SEED, random.randrange(10_000)))
         self.addDetail("seed", content.text_content(f"{_SEED}={seed}"))
         self.clients = self.cloud.make_clients(self.history, seed, self.stopped)
+        self.steps: list[str] = []
+        self.addDetail("steps", content.Content(
+            content_type.UTF8_TEXT, lambda: ["\n".join(self.steps).encode()]))
 
     def test_no_request_fails(self) -> None:
         """Nothing is lost or over-booked, and limits hold, whichever version answers."""
@@ -69,6 +81,7 @@ class TestRollingUpgrade(UpgradeTestCase):
             self.wait_for_answers()
             self.run_command("db", "sync")
             self.wait_for_answers()
+            self.note_step("start the new version")
             apis, managers, ports = self.cloud.start(_NEW, "-new")
             self.cloud.ports.extend(ports)
             self.wait_for_answers()
@@ -78,6 +91,7 @@ class TestRollingUpgrade(UpgradeTestCase):
                 # The load balancer sends it nothing more.
                 self.cloud.ports.pop(0)
                 self.wait_for_answers()
+                self.note_step(f"stop {program.log.name}")
                 program.stop()
                 self.assertNotIn("were cut", program.log.read_text())
             for program in self.cloud.managers:
@@ -126,7 +140,12 @@ class TestRollingUpgrade(UpgradeTestCase):
             self.assertLess(time.monotonic(), deadline, what)
             time.sleep(0.05)
 
+    def note_step(self, what: str) -> None:
+        """Let the details of a failure say when a step began, by the clock of the history."""
+        self.steps.append(f"{time.monotonic():.3f} {what}")
+
     def run_command(self, *command: str) -> None:
+        self.note_step(" ".join(command))
         exit_code, text = clouds.run_command(_NEW, self.url, *command)
         self.assertEqual(0, exit_code, text)
 

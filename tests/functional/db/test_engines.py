@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fixtures
 
-from placement_core import errors, services
+from placement_core import configured_database, errors
 from placement_core.db import engines
 from tests import base, databases
 from tests.http import base as http_base
@@ -14,7 +14,7 @@ from tests.http import base as http_base
 class TestEngines(base.DatabaseTestCase):
     def wait(self) -> None:
         """Begin to start."""
-        services.wait_for_database(
+        configured_database.wait_until_it_answers(
             http_base.configuration(self.database.settings.connection))
 
     def test_one_that_is_supported(self) -> None:
