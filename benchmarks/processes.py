@@ -11,19 +11,36 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PROC = pathlib.Path("/proc")
 
 
+def children(*pids: int) -> list[int]:
+    """Return the processes that some have started, and that live."""
+    by_parent = _read_children()
+    return [child for pid in pids for child in by_parent[pid]]
+
+
+def is_alive(pid: int) -> bool:
+    """Say whether a process is there, and not only waits until its end is noticed."""
+    fields = _stat(pid)
+    return bool(fields) and fields[0] != "Z"
+
+
 def tree(pid: int) -> list[int]:
     """Return ``pid`` and its descendants."""
-    children = collections.defaultdict(list)
+    by_parent = _read_children()
+    found, todo = [], [pid]
+    while todo:
+        found.append(todo.pop())
+        todo += by_parent[found[-1]]
+    return found
+
+
+def _read_children() -> collections.defaultdict[int, list[int]]:
+    by_parent = collections.defaultdict(list)
     for entry in _PROC.iterdir():
         if entry.name.isdigit():
             fields = _stat(int(entry.name))
             if fields:
-                children[int(fields[1])].append(int(entry.name))
-    found, todo = [], [pid]
-    while todo:
-        found.append(todo.pop())
-        todo += children[found[-1]]
-    return found
+                by_parent[int(fields[1])].append(int(entry.name))
+    return by_parent
 
 
 def cpu_seconds(pid: int) -> float:

@@ -16,7 +16,8 @@ from oslo_config import cfg
 from oslo_policy import opts as policy_opts, policy
 from pyramid.config import Configurator
 
-from placement_core import errors, metrics, services, tracing
+from placement_core import configured_database, db, errors, metrics, services, tracing
+from placement_core.context import Context
 from placement_core.db import sqlite_files
 from placement_core.http import (
     access_fields,
@@ -69,7 +70,7 @@ def make_app(
     try:
         app = _assemble(parts, apis)
         on_end(functools.partial(_end, parts))
-        _prepare_database(parts)
+        _prepare_database(parts.context(), parts)
     except BaseException:
         # Whoever called may try again and again.
         parts.database.dispose()
@@ -108,7 +109,7 @@ def check(conf: cfg.ConfigOpts) -> str:
     :raises errors.ConfigurationError: one line: option, value, expectation.
     """
     with _assembled(conf) as parts:
-        services.wait_for_database(conf)
+        configured_database.wait_until_it_answers(conf)
         compatibility.require_newest(parts.database)
         _check_depth(parts)
         return parts.database.masked_url
@@ -239,18 +240,23 @@ def _add_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
     return route
 
 
-def _prepare_database(parts: Services) -> None:
-    """Wait for the database, upgrade or check its schema, and insert standard names."""
-    services.wait_for_database(parts.conf)
+@db.retry_writes
+def _prepare_database(ctx: Context, parts: Services) -> None:
+    """Wait for the database, upgrade or check its schema, and insert standard names.
+
+    A connection that is lost meanwhile does not end the process: the server of the workers ends
+    when one of them does so twice in a few seconds.
+    """
+    configured_database.wait_until_it_answers(parts.conf)
     if (parts.conf.placement_database.sync_on_startup
             and not compatibility.read_status(parts.database).usable):
         # Alembic, which other starts can do without.
         from placement_core.migrations import sync
 
-        sync.sync(services.database_settings(parts.conf), LOG.info)
+        sync.sync(configured_database.make_settings(parts.conf), LOG.info)
     # A worker may take the place of one that died while the next release is rolled out.
     compatibility.require_usable(parts.database)
-    standard.ensure(parts.context())
+    standard.ensure(ctx)
     _check_depth(parts)
     for path in sqlite_files.find_exposed(parts.conf.placement_database.connection):
         LOG.warning("%s can be read by others than its owner, and passwords of cells' databases "

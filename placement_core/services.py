@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 
 from oslo_config import cfg
 
-from placement_core import amounts, errors, metrics
+from placement_core import amounts, configured_database, errors, metrics
 from placement_core.cells.databases import CellDatabases
 from placement_core.changes import audit, pruning
 from placement_core.changes.journal import Journal
 from placement_core.compute.nodes import ComputeNodes
 from placement_core.context import Context, Identity
-from placement_core.db import engines, startup
-from placement_core.db.database import Database, Settings
+from placement_core.db.database import Database
 from placement_core.feed.waiting import ChangeWatch
 from placement_core.limits import history as limit_history
 from placement_core.monitoring import audit as audit_metrics, quota as quota_metrics
@@ -319,7 +318,8 @@ def build(conf: cfg.ConfigOpts) -> Services:
 
 def _make_database(conf: cfg.ConfigOpts) -> Database:
     return Database(
-        database_settings(conf), Journal(conf.changes.keep_seconds, audits=conf.audit.enabled),
+        configured_database.make_settings(conf),
+        Journal(conf.changes.keep_seconds, audits=conf.audit.enabled),
         retries=conf.placement.allocation_conflict_retry_count)
 
 
@@ -447,41 +447,6 @@ def _make_compute(conf: cfg.ConfigOpts) -> ComputeDriver:
             f"[reservations] instance_design = aggregate: expected a compute_driver that reaches "
             f"a compute service, such as nova; {choice.name} does not")
     return driver
-
-
-def wait_for_database(conf: cfg.ConfigOpts) -> None:
-    """Wait until the database answers, for as long as ``[placement_database]`` says.
-
-    :raises errors.ConfigurationError: it does not, or is too old; one line.
-    """
-    group = conf.placement_database
-    database = Database(database_settings(conf), Journal())
-    try:
-        startup.wait_for_answer(
-            database, retries=group.max_retries, interval_seconds=group.retry_interval)
-        engines.require_supported(database)
-    finally:
-        database.dispose()
-
-
-def database_settings(conf: cfg.ConfigOpts) -> Settings:
-    """Return the settings of ``[placement_database]``."""
-    group = conf.placement_database
-    return Settings(
-        connection=group.connection,
-        connection_parameters=group.connection_parameters,
-        max_pool_size=group.max_pool_size,
-        max_overflow=group.max_overflow,
-        pool_timeout_seconds=group.pool_timeout,
-        connection_recycle_seconds=group.connection_recycle_time,
-        statement_timeout_seconds=group.statement_timeout_seconds,
-        lock_timeout_seconds=group.lock_timeout_seconds,
-        idle_in_transaction_timeout_seconds=group.idle_in_transaction_timeout_seconds,
-        sqlite_synchronous=group.sqlite_synchronous,
-        mysql_sql_mode=group.mysql_sql_mode or None,
-        network_timeout_seconds=group.network_timeout_seconds,
-        retry_timeout_seconds=group.retry_timeout_seconds,
-    )
 
 
 def _log_statements(connection_debug: int) -> None:

@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 
 import fixtures
 
+from benchmarks import processes
+
 #: Loading libraries and making tables, on a machine that is busy with other tests.
 SECONDS_TO_START = 180
 
@@ -134,6 +136,8 @@ class Service(fixtures.Fixture):
             # The machine's own placement.conf is none of our business.
             "OS_PLACEMENT_CONFIG_DIR": folder,
             "OS_API__AUTH_STRATEGY": "noauth2",
+            # Many clients of a test on a slow machine wait, and are not told to come back.
+            "OS_API__MAX_WAIT_SECONDS": "60",
             **self._options,
         }
 
@@ -157,6 +161,10 @@ class Service(fixtures.Fixture):
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             return self.process.wait()
+
+    def list_forked(self) -> set[int]:
+        """Return the workers and other processes of ``serve``, which its fork server has made."""
+        return set(processes.children(*processes.children(self.process.pid)))
 
     def request(
         self,

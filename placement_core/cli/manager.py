@@ -10,7 +10,14 @@ from collections.abc import Callable
 
 from oslo_config import cfg
 
-from placement_core import collector, logs, metrics, services, tracing
+from placement_core import (
+    collector,
+    configured_database,
+    logs,
+    metrics,
+    services,
+    tracing,
+)
 from placement_core.cli import base
 from placement_core.http.leases_api import representations
 from placement_core.migrations import compatibility
@@ -46,7 +53,7 @@ def prepare(options: cfg.ConfigOpts) -> services.Services:
         tracing.start()
     parts = services.build(options)
     try:
-        services.wait_for_database(options)
+        configured_database.wait_until_it_answers(options)
         compatibility.require_newest(parts.database)
     except BaseException:
         parts.database.dispose()

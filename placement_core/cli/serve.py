@@ -2,8 +2,8 @@
 
 The parent process checks everything that can be wrong before it opens the port,
 so that an operator sees one line and not the traceback of a worker. Workers are
-new processes (spawned, not forked): each builds its own application. One more carries out
-what is due of leases (``processes``).
+forked by a server that imports what they need meanwhile (``fork_server``): each builds its own
+application. One more process carries out what is due of leases (``processes``).
 """
 
 from __future__ import annotations
@@ -13,19 +13,24 @@ import contextlib
 import functools
 import http.client
 import logging
-import multiprocessing
-import os
 import signal
 import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from oslo_config import cfg
 
-from placement_core import conf, errors, metrics, services
-from placement_core.cli import base, config_options, processes, supervisor, web_server
+from placement_core import conf, configured_database, errors
+from placement_core.cli import (
+    base,
+    config_options,
+    fork_server,
+    processes,
+    supervisor,
+    web_server,
+)
 from placement_core.collector import no_garbage_collection
 from placement_core.http import local_callers, probes
 
@@ -108,7 +113,6 @@ class Serve(base.Command):
         hangups = _note_hangups()
         options = self.conf(parsed_args)
         host, port = parsed_args.bind
-        # Processes that are started later read the rest of the configuration themselves.
         insecure = parsed_args.allow_insecure
         watch_bind = parsed_args.watch_bind
         for address in (host, *(watch_bind or ())[:1]):
@@ -121,6 +125,7 @@ class Serve(base.Command):
             # Its process would only say so in its log.
             with _bind_one(*watch_bind, reuse_port=False):
                 pass
+        _start_fork_server()
         database_url = _prepare(options, self.say)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         workers = parsed_args.workers
@@ -139,16 +144,17 @@ class Serve(base.Command):
         server.on_startup(threading.Thread(
             target=_say_when_alive, args=(host, port, self.say, line), daemon=True).start)
         server.on_startup(lambda: hangups and server.signal_handler_reload())
-        multiprocessing.set_start_method("spawn", force=True)
-        with _share_metrics(required=options.metrics.enabled), contextlib.ExitStack() as stack:
+        with (tempfile.TemporaryDirectory(prefix="placement-core-metrics-") as metrics_folder,
+              contextlib.ExitStack() as stack):
+            # Each process reads the rest of the configuration itself.
+            inheritance = processes.Inheritance(
+                files, folders, insecure, stop_seconds, metrics_folder)
             children = {}
             if not parsed_args.no_manager:
-                children["manager"] = functools.partial(
-                    processes.run_manager, files, folders, stop_seconds)
+                children["manager"] = functools.partial(processes.run_manager, inheritance)
             if watch_bind is not None:
                 children["server of watchers"] = functools.partial(
-                    processes.serve_watchers, files, folders, insecure, watch_bind,
-                    parsed_args.head_timeout, stop_seconds)
+                    processes.serve_watchers, inheritance, watch_bind, parsed_args.head_timeout)
             for name, target in children.items():
                 child = supervisor.Child(name, target, stop_seconds)
                 server.on_startup(child.start)
@@ -157,8 +163,7 @@ class Serve(base.Command):
                 stack.callback(child.end)
             server.serve(
                 target_loader=functools.partial(
-                    processes.load_application, files, folders, insecure, parsed_args.threads,
-                    stop_seconds),
+                    processes.load_application, inheritance, parsed_args.threads),
                 wrap_loader=False)
         return 0
 
@@ -174,23 +179,13 @@ def _note_hangups() -> list[int]:
     return hangups
 
 
-@contextlib.contextmanager
-def _share_metrics(*, required: bool) -> Iterator[None]:
-    """Give workers a folder to count into, also those that replace others.
-
-    :param required: metrics are enabled. They may be later, so there is a folder anyway, but
-        nobody needs a place for it until then.
-    """
+def _start_fork_server() -> None:
     try:
-        temporary = tempfile.TemporaryDirectory(prefix="placement-core-metrics-")
-    except OSError:
-        if required:
-            raise
-        yield
-        return
-    with temporary as folder:
-        os.environ[metrics.FOLDER_VARIABLE] = folder
-        yield
+        fork_server.start()
+    except OSError as error:
+        raise base.Failed(
+            "the server that forks processes does not start: expected a folder for temporary "
+            f"files (TMPDIR), in which it makes a socket: {error}") from error
 
 
 def _count_processed(options: cfg.ConfigOpts, threads: int) -> int:
@@ -214,11 +209,11 @@ def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
         # Most of what there is to import, and the manager's process does without it.
         from placement_core import app
 
-    settings = services.database_settings(options)
+    settings = configured_database.make_settings(options)
     if settings.connection.startswith("sqlite") or options.placement_database.sync_on_startup:
         from placement_core.migrations import sync
 
-        services.wait_for_database(options)
+        configured_database.wait_until_it_answers(options)
         sync.sync(settings, _skip_unchanged(say))
     return app.check(options)
 

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from multiprocessing import connection, process
 
+from placement_core.cli import fork_server
+
 LOG = logging.getLogger(__name__)
 
 #: For how long a process may finish what it does after SIGTERM, by default.
@@ -107,9 +109,8 @@ class Child:
 
     def _run(self) -> str:
         """Start the process and wait for its end; return what became of it."""
-        child = multiprocessing.get_context("spawn").Process(
-            target=self._target, name=self._name, daemon=True)
         try:
+            child = fork_server.Process(self._name, self._target, daemon=True)
             child.start()
         except Exception as error:  # noqa: BLE001  nobody else would start it
             return f"could not be started ({error})"

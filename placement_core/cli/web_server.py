@@ -25,7 +25,7 @@ import granian
 from granian import constants, http as granian_http, log as granian_log, net
 
 from placement_core import errors
-from placement_core.cli import supervisor
+from placement_core.cli import fork_server, supervisor
 from placement_core.db import failures
 
 LOG = logging.getLogger(__name__)
@@ -132,10 +132,12 @@ class WebServer(granian.Granian):  # type: ignore[misc, valid-type]
     def _spawn_worker(self, idx: int, target: Any, callback_loader: Any) -> Any:
         """Let a worker inherit its socket, as Granian does where there is no SO_REUSEPORT."""
         self._sso = self._listeners[idx]
-        # What its stub leaves out: (descriptor, whether of a Unix socket, backlog).
-        self._shd = net.SocketHolder(  # type: ignore[attr-defined, call-arg]
-            self._sso.fileno(), False, self.backlog)
-        return super()._spawn_worker(idx, target, callback_loader)
+        worker = super()._spawn_worker(idx, target, callback_loader)
+        # Of its own accord Granian makes new processes, or forks this one.
+        made = worker.inner
+        worker.inner = fork_server.Process(
+            made.name, _serve_listener, (self.backlog, made._target, *made._args))
+        return worker
 
     def _reload(self, spawn_target: Any, target_loader: Any) -> None:
         """Replace each worker by a new one; keep those that there are if that cannot be done."""
@@ -226,6 +228,18 @@ class WebServer(granian.Granian):  # type: ignore[misc, valid-type]
 def _kill(worker: Any) -> None:
     worker.kill()
     worker.join()
+
+
+def _serve_listener(
+    backlog: int, serve: Callable[..., None], worker_id: int, process_name: str | None,
+    load: Callable[[], Any], listening: tuple[Any, socket.socket], *options: Any,
+) -> None:
+    """Serve on the socket that came from the parent: its number may be another one here."""
+    _, listener = listening
+    # What its stub leaves out: (descriptor, whether of a Unix socket, backlog).
+    holder = net.SocketHolder(  # type: ignore[attr-defined, call-arg]
+        listener.fileno(), False, backlog)
+    serve(worker_id, process_name, load, ((None, holder), listener), *options)
 
 
 def _load_and_tell(load: Callable[[], Any], tell: connection.Connection) -> Any:

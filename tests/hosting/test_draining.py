@@ -15,6 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -29,13 +30,26 @@ _SECONDS = 30.0
 _ESTABLISHED, _LISTEN = "01", "0A"
 
 
+class _Connection(http.client.HTTPConnection):
+    """Notes the claims that it has sent, complete."""
+
+    def __init__(self, service: serving.Service, sent: list[str]) -> None:
+        super().__init__(service.address, timeout=_SECONDS)
+        self._sent = sent
+
+    def request(self, method: str, url: str, *arguments: Any, **options: Any) -> None:
+        super().request(method, url, *arguments, **options)
+        if method == "PUT":
+            self._sent.append(url)
+
+
 class DrainTestCase(base.DatabaseTestCase):
     """Claims of one resource class of one provider."""
 
     def setUp(self) -> None:
         super().setUp()
         self.provider = factories.provider(self.ctx, inventory={"VCPU": 100_000}).uuid
-        self.unfinished: list[str] = []
+        self.sent: list[str] = []
 
     def serve(self, by: str = "serve", workers: int = 1, *arguments: str) -> serving.Service:
         return self.useFixture(serving.Service(
@@ -46,8 +60,16 @@ class DrainTestCase(base.DatabaseTestCase):
         self, service: serving.Service, consumer: str,
         connection: http.client.HTTPConnection | None = None,
     ) -> int:
-        return service.request(
-            "PUT", f"/allocations/{consumer}", self.body(), connection=connection)[0]
+        with contextlib.closing(_Connection(service, self.sent)) as own:
+            return service.request(
+                "PUT", f"/allocations/{consumer}", self.body(), connection=connection or own)[0]
+
+    def until_read(self, service: serving.Service, claims: int, others: int = 0) -> None:
+        """Wait until a service has read so many claims, beside its other connections."""
+        # One that has connected and sent nothing yet has nothing that could be read.
+        self.until(
+            lambda: len(self.sent) == claims and count_unread(service) == (0, claims + others),
+            "the requests were never read")
 
     def body(self) -> dict[str, object]:
         return {
@@ -92,8 +114,7 @@ class TestServe(DrainTestCase):
                 answers = [pool.submit(self.claim, service, consumer, kept)
                            for consumer, kept in zip(consumers, self.kept(service), strict=True)]
                 rest, half = self.send_half(service, sent_half)
-                self.until(lambda: count_unread(service) == (0, self.CLAIMS + len(idle) + 1),
-                           "the requests were never read")
+                self.until_read(service, self.CLAIMS, len(idle) + 1)
                 self.assertFalse(any(answer.done() for answer in answers))
                 os.kill(service.process.pid, signal.SIGTERM)
                 self.until(lambda: is_refused(service), "connections were never refused")
@@ -108,10 +129,9 @@ class TestServe(DrainTestCase):
             connection.close()
         self.assertNotIn("cut", service.log.read_text())
 
-    def kept(self, service: serving.Service) -> list[http.client.HTTPConnection]:
+    def kept(self, service: serving.Service) -> list[_Connection]:
         """Return connections half of which were used before."""
-        connections = [http.client.HTTPConnection(service.address, timeout=_SECONDS)
-                       for _ in range(self.CLAIMS)]
+        connections = [_Connection(service, self.sent) for _ in range(self.CLAIMS)]
         for connection in connections:
             self.addCleanup(connection.close)
         for connection in connections[::2]:
@@ -140,7 +160,7 @@ class TestBound(DrainTestCase):
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             with self.claims_wait():
                 answer = pool.submit(self.claim, service, consumer)
-                self.until(lambda: count_unread(service) == (0, 1), "it was never read")
+                self.until_read(service, 1)
                 started = time.monotonic()
                 os.kill(service.process.pid, signal.SIGTERM)
                 self.assertEqual(0, service.process.wait(_SECONDS))

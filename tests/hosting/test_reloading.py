@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
-import pathlib
 import signal
 import socket
 import threading
@@ -54,10 +53,7 @@ class ReloadTestCase(base.DatabaseTestCase):
         (service.log.parent / "placement.conf").write_text(text)
 
     def workers(self, service: serving.Service) -> set[int]:
-        """Return its children, without the one that tidies up for multiprocessing."""
-        return {
-            pid for pid in processes.tree(service.process.pid)
-            if pid != service.process.pid and is_worker(pid)}
+        return {pid for pid in service.list_forked() if processes.is_alive(pid)}
 
     def reload(self, service: serving.Service) -> None:
         os.kill(service.process.pid, signal.SIGHUP)
@@ -333,12 +329,3 @@ def make_claim(provider: str) -> dict[str, object]:
     return {
         "allocations": {provider: {"resources": {"VCPU": 1}}}, "project_id": "project",
         "user_id": "user", "consumer_type": "INSTANCE", "consumer_generation": None}
-
-
-def is_worker(pid: int) -> bool:
-    """Say whether a child of a service lives, and is not the one that tidies up."""
-    try:
-        command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return bool(command) and b"resource_tracker" not in command

@@ -23,7 +23,8 @@ from tests.hosting import test_draining
 
 _ETC = pathlib.Path(__file__).parents[2] / "etc"
 _ROOT = _ETC.parent
-_SECONDS = 30.0
+#: What a slow machine that is busy with other tests may need for anything.
+_SECONDS = 120.0
 _UNITS = ("api", "manager", "shadow")
 
 
@@ -155,9 +156,7 @@ class TestServers(SampleTestCase):
         with concurrent.futures.ThreadPoolExecutor(self.CLAIMS) as pool:
             with self.claims_wait():
                 answers = [pool.submit(self.claim, service, each) for each in consumers]
-                self.until(
-                    lambda: test_draining.count_unread(service) == (0, self.CLAIMS),
-                    "the requests were never read")
+                self.until_read(service, self.CLAIMS)
                 process.send_signal(signal.SIGTERM)
                 time.sleep(1)
                 self.assertIsNone(process.poll())

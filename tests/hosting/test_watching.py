@@ -18,7 +18,7 @@ from tests import base, databases, serving
 
 _PATH = "/capacity/v1/changes"
 #: What a busy machine may add to anything.
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 
 class Events:
@@ -108,22 +108,42 @@ class TestWaiting(WatchingTestCase):
 
     def check_waiters(self, service: serving.Service) -> None:
         """As many as may wait do; others are answered, the next one to wait is, too."""
-        with self.waiting(service.address, 4) as waiters:
+        token, refused = self.get(service.address, after="now")[1]["next"], []
+
+        def wait_for_changes() -> list[Any]:
+            """Come back as clients do: after a refusal, and when the time is over."""
+            while True:
+                headers, answer = self.get(
+                    service.address, after=token, wait=30, kinds="provider")
+                if answer["changes"]:
+                    return [each["id"] for each in answer["changes"]]
+                if "retry-after" in headers:
+                    refused.append(headers)
+                    time.sleep(float(headers["retry-after"]))
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            waiters = [pool.submit(wait_for_changes) for _ in range(4)]
+            time.sleep(0.3)
             times = []
             for _ in range(20):
                 started = time.monotonic()
                 self.assertEqual(200, service.request("GET", "/resource_providers")[0])
                 times.append(time.monotonic() - started)
             self.assertLess(sorted(times)[10], 0.5)
-            token = self.get(service.address, after="now")[1]["next"]
-            headers, answer = self.get(service.address, after=token, wait=30)
-            self.assertIn("retry-after", headers)
+            # On a slow machine some place is still free, and this one has it for a second.
+            took_a_place = 0
+            while True:
+                headers, answer = self.get(service.address, after=token, wait=1)
+                if "retry-after" in headers:
+                    break
+                took_a_place += 1
+                self.assertLess(took_a_place, 30)
             self.assertEqual(([], token), (answer["changes"], answer["next"]))
+            self.assertLessEqual(len(refused), 4 * took_a_place)
             uuid = self.change()
             started = time.monotonic()
             for waiter in waiters:
-                self.assertEqual(
-                    [uuid], [each["id"] for each in waiter.result(_SECONDS)[1]["changes"]])
+                self.assertEqual([uuid], waiter.result(_SECONDS))
             self.assertLess(time.monotonic() - started, 5)
         headers, answer = self.get(service.address, after=token, wait=1, kinds="trait")
         self.assertNotIn("retry-after", headers)

@@ -83,8 +83,9 @@ class TestAtOnce(AskingTestCase):
         self.assertEqual(
             dict.fromkeys(("cell1", "cell2", "cell3"), "no answer within 2 seconds"),
             self.reasons(answers))
-        for seconds in (took, answers.seconds["cell3"]):
-            self.assertTrue(1.9 < seconds < 4, seconds)
+        self.assertTrue(1.9 < took < 4, took)
+        # On a busy machine its thread may begin late.
+        self.assertTrue(0.5 < answers.seconds["cell3"] < 4, answers.seconds)
 
     def test_only_some(self):
         self.cell("cell1")

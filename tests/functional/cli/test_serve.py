@@ -19,6 +19,7 @@ from collections.abc import Callable
 import fixtures
 from oslo_config import cfg
 
+from benchmarks import processes
 from placement_core import conf
 from placement_core.changes.journal import Journal
 from placement_core.cli import serve
@@ -162,22 +163,42 @@ class TestServe(base.TestCase):
 
     def test_a_worker_that_died_is_replaced(self) -> None:
         service = self.useFixture(serving.Service(self.connection))
-        children = f"/proc/{service.process.pid}/task/{service.process.pid}/children"
-        if not os.path.exists(children):
+        if not os.path.exists("/proc"):
             self.skipTest("needs Linux")
-        workers = set(self._workers(children))
+        workers = service.list_forked()
         for worker in workers:
             os.kill(worker, signal.SIGKILL)
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            try:
-                if service.request("GET", "/traits")[0] == 200 and not (
-                    workers & set(self._workers(children))):
-                    return
-            except OSError:
-                pass
+            if self._serves(service) and not workers & service.list_forked():
+                return
             time.sleep(0.2)
         self.fail(service.log.read_text())
+
+    def test_the_fork_server_dies(self) -> None:
+        """Nobody knows of the processes that it forked any more: others take their place."""
+        if not os.path.exists("/proc"):
+            self.skipTest("needs Linux")
+        service = self.useFixture(
+            serving.Service(self.connection, by="serve with manager", workers=2))
+        deadline = time.monotonic() + 120
+        while len(before := service.list_forked()) < 3:  # two workers and the manager
+            self.assertLess(time.monotonic(), deadline, service.log.read_text())
+            time.sleep(0.1)
+        [server] = {processes.parent(pid) for pid in before}
+        os.kill(server, signal.SIGKILL)
+        while (any(map(processes.is_alive, before))
+               or len(service.list_forked()) < 3 or not self._serves(service)):
+            self.assertLess(time.monotonic(), deadline, service.log.read_text())
+            time.sleep(0.2)
+        self.assertEqual(0, service.stop())
+
+    @staticmethod
+    def _serves(service: serving.Service) -> bool:
+        try:
+            return service.request("GET", "/traits")[0] == 200
+        except OSError:
+            return False
 
     def test_nobody_forges_a_line_of_its_log(self) -> None:
         service = self.useFixture(serving.Service(self.connection))
@@ -234,18 +255,6 @@ class TestServe(base.TestCase):
                 return
             time.sleep(0.2)
         self.fail("the workers still serve")
-
-    @staticmethod
-    def _workers(children: str) -> list[int]:
-        """Return the children that are workers (Python also keeps a helper)."""
-        with open(children) as listed:
-            pids = [int(pid) for pid in listed.read().split()]
-        found = []
-        for pid in pids:
-            with open(f"/proc/{pid}/cmdline", "rb") as command:
-                if b"spawn_main" in command.read():
-                    found.append(pid)
-        return found
 
     def test_other_databases_want_db_sync(self) -> None:
         for kind in databases.KINDS[1:]:

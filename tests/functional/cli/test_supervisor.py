@@ -10,11 +10,10 @@ import subprocess
 import sys
 import threading
 import time
-from multiprocessing import context
 
 import fixtures
 
-from placement_core.cli import supervisor
+from placement_core.cli import fork_server, supervisor
 from tests import base, threads
 from tests.functional.cli import stubborn
 
@@ -100,7 +99,7 @@ class TestChild(base.TestCase):
         self.started: queue.SimpleQueue[FakeProcess] = queue.SimpleQueue()
         self.failures: list[Exception] = []
         self.useFixture(fixtures.MockPatchObject(
-            context.SpawnContext, "Process", side_effect=lambda **_: FakeProcess(self)))
+            fork_server, "Process", side_effect=lambda *_, **__: FakeProcess(self)))
         self.child = supervisor.Child("manager", print, stop_seconds=5)
         self.addCleanup(self.child.end)
 

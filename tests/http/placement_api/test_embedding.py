@@ -19,11 +19,12 @@ import sqlalchemy as sa
 import webob
 from oslo_config import cfg
 
-from placement_core import app, errors, services, wsgi
+from placement_core import app, configured_database, errors, services, wsgi
+from placement_core.db import failures
 from placement_core.db.database import Database
 from placement_core.http.operations import Operation, Reply
 from placement_core.http.placement_api import policies
-from placement_core.migrations import exclusive, revisions, sync
+from placement_core.migrations import compatibility, exclusive, revisions, sync
 from placement_core.placement import standard, tables
 from tests import base as tests_base, databases
 from tests.http import base
@@ -49,7 +50,7 @@ class TestStart(tests_base.TestCase):
         """A worker takes the place of one that died, and its schema is newer than its code."""
         conf = self.configuration(sync_on_startup=True)
         app.make_app(conf)
-        settings = services.database_settings(conf)
+        settings = configured_database.make_settings(conf)
         with exclusive.transaction(settings) as connection:
             connection.execute(sa.text(
                 f"UPDATE {revisions.VERSION_TABLE} SET version_num = '9999'"))
@@ -66,6 +67,22 @@ class TestStart(tests_base.TestCase):
         self.useFixture(fixtures.MockPatch(
             "placement_core.migrations.sync.sync", side_effect=exclusive.Busy("by the test")))
         app.make_app(conf)
+
+    def test_a_connection_is_lost_meanwhile(self) -> None:
+        """As a worker's that starts while others are: it does not die of that."""
+        conf = self.configuration(sync_on_startup=True)
+        app.make_app(conf)
+        read_status, losses = compatibility.read_status, [failures.ConnectionLost()]
+
+        def lose_one(database: Database) -> compatibility.SchemaStatus:
+            if losses:
+                raise losses.pop()
+            return read_status(database)
+
+        self.useFixture(fixtures.MockPatchObject(compatibility, "read_status", lose_one))
+        served = app.make_app(conf)
+        self.assertEqual([], losses)
+        self.assertEqual(200, webob.Request.blank("/").get_response(served).status_int)
 
     def test_no_schema(self) -> None:
         self.assertRaisesRegex(
