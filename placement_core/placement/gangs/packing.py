@@ -1,13 +1,14 @@
 """How often to use each combination of providers, so that as many copies as possible fit.
 
-To choose that is an integer program: greedy choices come first, then a search within a budget.
+To choose that is an integer program: greedy choices come first, then exchanges, then a search
+within a budget.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.candidates.search_budget import BudgetExhausted
@@ -148,6 +149,8 @@ def pack(
     if sum(counts) < enough and budget.allows(len(uses)):
         counts = max(counts, _divide(uses, dict(free), enough, budget), key=sum)
     if sum(counts) < enough:
+        counts = _exchange(uses, free, counts, enough, budget)
+    if sum(counts) < enough:
         counts = _improve(uses, free, counts, enough, budget)
     return [at for at, count in enumerate(counts) for _ in range(count)]
 
@@ -179,6 +182,129 @@ def _divide(
         counts[-at] += copies
         enough -= copies
     return counts
+
+
+def _exchange(
+    uses: Sequence[Use], free: Mapping[Cell, int], counts: list[int], enough: int,
+    budget: PackingBudget,
+) -> list[int]:
+    """Move copies to other uses, until those that were left out have room, or none can get it."""
+    exchange = _Exchange(uses, free, counts, enough)
+    try:
+        while exchange.missing and exchange.go_on(budget):
+            pass
+    except BudgetExhausted:
+        pass
+    return exchange.counts
+
+
+class _Move(NamedTuple):
+    """A copy that comes where a cell lacks room for it.
+
+    :ivar cell: that which the copy leaves; None: it is a new one.
+    :ivar left: the position of the use that it leaves; ``joined``: of the one that it joins.
+    """
+
+    cell: Cell | None
+    left: int | None
+    joined: int
+
+
+class _Exchange:
+    """Finds room for one more copy by moving others, each to where the next one leaves.
+
+    Where each copy takes of two cells, as of a host and of one of its pools, it finds the most
+    copies that fit: a packing with a free place for one more has such a chain of moves, as a flow
+    that is not the largest has an augmenting path. Elsewhere it may find less.
+
+    :ivar counts: how often each use is taken.
+    :ivar missing: how many copies would be enough.
+    """
+
+    def __init__(
+        self, uses: Sequence[Use], free: Mapping[Cell, int], counts: Sequence[int], enough: int
+    ) -> None:
+        self.counts = [*counts, *[0] * (len(uses) - len(counts))]
+        self.missing = enough - sum(counts)
+        self._uses = uses
+        self._free = dict(free)
+        self._at_cell: dict[Cell, list[int]] = defaultdict(list)
+        for at, use in enumerate(uses):
+            take(use, self._free, self.counts[at])
+            for cell, _ in use:
+                self._at_cell[cell].append(at)
+
+    def go_on(self, budget: PackingBudget) -> bool:
+        """Place one more copy, or several that need the same moves; return False: none can be.
+
+        :raises BudgetExhausted: it may cost no more.
+        """
+        # {cell without room: the first move that comes there}
+        moves: dict[Cell, _Move] = {}
+        waiting: deque[Cell] = deque()
+        budget.charge_search(len(self._uses))
+        beginning = [_Move(None, None, at) for at in range(len(self._uses))]
+        while True:
+            for move in beginning:
+                lacking = self._find_lacking(move)
+                if not lacking and self._place(move, moves):
+                    return True
+                if len(lacking) == 1 and lacking[0] not in moves:
+                    moves[lacking[0]] = move
+                    waiting.append(lacking[0])
+            if not waiting:
+                return False
+            beginning = [*self._list_moves(waiting.popleft(), budget)]
+
+    def _find_lacking(self, move: _Move) -> list[Cell]:
+        """Return the cells that lack room for a copy that moves."""
+        back = {} if move.left is None else dict(self._uses[move.left])
+        return [cell for cell, amount in self._uses[move.joined]
+                if self._free[cell] + back.get(cell, 0) < amount]
+
+    def _list_moves(self, cell: Cell, budget: PackingBudget) -> Iterator[_Move]:
+        """Yield how copies can leave a cell, for uses that have something in common with theirs.
+
+        Where nothing is, what they leave is of no use for them.
+        """
+        for left in self._at_cell[cell]:
+            if not self.counts[left]:
+                continue
+            near = {at for other, _ in self._uses[left] if other != cell
+                    for at in self._at_cell[other]}
+            near.difference_update(self._at_cell[cell])
+            budget.charge_search(len(near) + 1)
+            yield from [_Move(cell, left, joined) for joined in sorted(near)]
+
+    def _place(self, last: _Move, moves: Mapping[Cell, _Move]) -> bool:
+        """Do a chain of moves as often as there is room for it; return False: there is none."""
+        changes: Counter[int] = Counter()
+        move = last
+        while True:
+            changes[move.joined] += 1
+            if move.cell is None or move.left is None:
+                break
+            changes[move.left] -= 1
+            move = moves[move.cell]
+        placed = 0
+        while placed < self.missing and self._change(changes):
+            placed += 1
+        self.missing -= placed
+        return placed > 0
+
+    def _change(self, changes: Mapping[int, int]) -> bool:
+        """Take more or fewer copies of uses if they all have room."""
+        cells = {cell for at in changes for cell, _ in self._uses[at]}
+        for at, copies in changes.items():
+            self.counts[at] += copies
+            take(self._uses[at], self._free, copies)
+        if all(self.counts[at] >= 0 for at in changes) and all(
+                self._free[cell] >= 0 for cell in cells):
+            return True
+        for at, copies in changes.items():
+            self.counts[at] -= copies
+            take(self._uses[at], self._free, -copies)
+        return False
 
 
 def _improve(

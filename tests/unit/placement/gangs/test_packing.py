@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from unittest import mock
@@ -49,6 +50,36 @@ class TestPack(base.TestCase):
                 taken.update(dict(uses[at]))
             self.assertTrue(all(free[cell] >= amount for cell, amount in taken.items()))
             self.assertEqual(min(most, self.find_most(uses, free)), len(packed), seed)
+
+    def test_hosts_and_pools(self):
+        """More than a search could try; in each order."""
+        for seed in range(100):
+            chance = random.Random(seed)
+            free = {(pool, 2): chance.randint(0, 12) for pool in range(chance.randint(2, 5))}
+            reach = {host: [pool for pool in free if chance.random() < 0.5]
+                     for host in range(100, 100 + chance.randint(2, 15))}
+            uses = [tuple(sorted([(pool, 1), ((host, 0), 2), ((host, 1), 1)]))
+                    for host, pools in reach.items() for pool in pools]
+            chance.shuffle(uses)
+            rooms = {host: chance.randint(1, 5) for host in reach}
+            most = self.find_most_of_pools(free, reach, rooms)
+            for host, room in rooms.items():
+                free |= {(host, 0): 2 * room + chance.randint(0, 1),
+                         (host, 1): room + chance.randint(0, 2)}
+            packed = packing.pack(uses, free, 1000, self.make_budget())
+            self.assertEqual(most, len(packed), seed)
+            taken = Counter()
+            for at in packed:
+                taken.update(dict(uses[at]))
+            self.assertTrue(all(free[cell] >= amount for cell, amount in taken.items()))
+
+    def find_most_of_pools(self, free, reach, rooms):
+        """Return the least of what can bound copies: some pools, and who reaches others."""
+        return min(
+            sum(free[pool] for pool in pools) + sum(
+                room for host, room in rooms.items() if set(reach[host]) - set(pools))
+            for number in range(len(free) + 1)
+            for pools in itertools.combinations(free, number))
 
     def make_budget(self):
         budget = PackingBudget(1)
