@@ -11,10 +11,14 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import errno
+import os
 import signal
+import socket
 import time
+import types
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import context, forkserver
+from multiprocessing import context, forkserver, reduction
 from typing import Any
 
 _PRELOADED = "placement_core.cli.preloaded"
@@ -50,11 +54,19 @@ class Process(context.ForkServerProcess):
             start()
             try:
                 super().start()
-                return
             except (EOFError, ConnectionError):
                 # A server that is killed answers no more before anybody knows that it is dead.
                 time.sleep(_PAUSE_SECONDS)
+            else:
+                self._check_pid()
+                return
         raise OSError("the server that forks processes does not answer")
+
+    def _check_pid(self) -> None:
+        if self.pid is not None and self.pid < 0:  # ``_FailingForks`` says why there is none
+            number = -self.pid
+            self.join()
+            raise OSError(number, os.strerror(number))
 
 
 def start() -> None:
@@ -62,6 +74,48 @@ def start() -> None:
     forkserver.set_forkserver_preload([_PRELOADED])
     with _blocked(_IGNORED):
         forkserver.ensure_running()
+
+
+def survive_failing_forks() -> None:
+    """Let the server, in which this is called, go on where the system forks no process more.
+
+    Of its own accord it ends then, and with it all that it has forked.
+    """
+    forks = _FailingForks()
+    replaced = {"reduction": {"recvfds": forks.receive}, "os": {"fork": forks.fork}}
+    for name, functions in replaced.items():
+        module = getattr(forkserver, name)
+        setattr(forkserver, name, types.SimpleNamespace(**{**vars(module), **functions}))
+
+
+class _FailingForks:
+    """Answers who asks for a process that cannot be forked with the negative number of the error.
+
+    The server closes the descriptors of a process after it was forked. Where it was not, it leaves
+    them open, and who asks would wait.
+    """
+
+    def __init__(self) -> None:
+        self._descriptors: list[int] = []
+
+    def receive(self, connection: socket.socket, size: int) -> list[int]:
+        """Receive the descriptors for a process; the second is for the answer."""
+        self._descriptors = reduction.recvfds(connection, size)
+        return self._descriptors
+
+    def fork(self) -> int:
+        """Fork a process.
+
+        :raises ConnectionAbortedError: there is none; this is the error that the server ignores.
+        """
+        try:
+            return os.fork()
+        except OSError as error:
+            with contextlib.suppress(BrokenPipeError):
+                forkserver.write_signed(self._descriptors[1], -(error.errno or errno.EAGAIN))
+            for descriptor in self._descriptors:
+                os.close(descriptor)
+            raise ConnectionAbortedError(errno.ECONNABORTED, "no process was forked") from error
 
 
 @contextlib.contextmanager

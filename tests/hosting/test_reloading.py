@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import pathlib
 import signal
 import socket
 import threading
@@ -14,6 +15,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import fixtures
 import sqlalchemy as sa
 
 from benchmarks import processes
@@ -26,6 +28,20 @@ from tests.outages import links
 #: What a busy machine may add to anything.
 _SECONDS = 60.0
 _TWO_GROUPS = "/allocation_candidates?resources1=VCPU:1&resources2=VCPU:1&group_policy=none"
+
+_ROOT = pathlib.Path(__file__).parents[2]
+_IMPORTED_FROM = (str(_ROOT), str(_ROOT / "plugins"))
+#: What a machine does that is short of memory or processes, while there is a file beside it.
+_REFUSE_FORKS = """\
+import errno, os
+
+def fork(refusal=os.path.join(os.path.dirname(__file__), "forks-are-refused"), fork=os.fork):
+    if os.path.exists(refusal):
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return fork()
+
+os.fork = fork
+"""
 
 
 class ReloadTestCase(base.DatabaseTestCase):
@@ -314,6 +330,29 @@ class TestConfiguration(ReloadTestCase):
         self.wait_for_line(service, "a new worker ended before it was ready")
         self.assertEqual(before, self.workers(service))
         self.assertEqual(200, service.request("GET", _TWO_GROUPS)[0])
+
+
+    def test_no_process_can_be_forked(self) -> None:
+        """Whoever serves goes on, however often a reload is tried; later, one works."""
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (folder / "sitecustomize.py").write_text(_REFUSE_FORKS)
+        service = self.serve(PYTHONPATH=os.pathsep.join([str(folder), *_IMPORTED_FROM]))
+        before = self.workers(service)
+        refusal = folder / "forks-are-refused"
+        refusal.touch()
+        for count in (1, 2, 3):
+            self.reload(service)
+            self.until(
+                lambda count=count: service.log.read_text().count(
+                    "SIGHUP: a new worker could not be started ([Errno 11] ") == count,
+                "not refused")
+            self.assertEqual(before, self.workers(service))
+            self.assertEqual(200, service.request("GET", _TWO_GROUPS)[0])
+        refusal.unlink()
+        self.reload(service)
+        self.wait_for_new(service, before)
+        self.assertEqual(200, service.request("GET", _TWO_GROUPS)[0])
+        self.assertEqual(0, service.stop())
 
 
 class StartingService(serving.Service):
