@@ -8,6 +8,7 @@ import os
 import random
 import secrets
 import threading
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
@@ -26,15 +27,18 @@ _PRUNED_SERIALS = 8 * _PRUNE_EVERY
 _heads, _changes = tables.change_heads, tables.changes
 
 
-def _increment_head() -> sa.Update:
+def _increment_head(serial: sa.ColumnElement[int]) -> sa.Update:
     return (
         sa.update(_heads)
         .where(_heads.c.slot == sa.bindparam("at_slot"),
                _heads.c.limits_serial <= sa.bindparam("decided_by"))
-        .values(serial=_heads.c.serial + 1, txn=sa.bindparam("by_txn")))
+        .values(serial=serial, txn=sa.bindparam("by_txn")))
 
 
-_INCREMENT_HEAD = _increment_head()
+_NEXT_SERIAL: sa.ColumnElement[int] = _heads.c.serial + 1
+_INCREMENT_HEAD = _increment_head(_NEXT_SERIAL)
+#: The same for MariaDB and MySQL: what inserts the rows need not ask for the head.
+_INCREMENT_AND_KEEP = _increment_head(sa.func.last_insert_id(_NEXT_SERIAL))
 #: For transactions that do not depend on limits.
 _ANY_SERIAL = 2 ** 63 - 1
 _MARK_HEADS = (
@@ -42,9 +46,10 @@ _MARK_HEADS = (
     .where(row_locks.locked_in_order(_heads.c.slot, _heads.c.slot >= 0))
     .values(limits_serial=sa.select(tables.revisions.c.serial)
             .where(tables.revisions.c.name == revisions.LIMITS).scalar_subquery()))
-#: What a transaction records of each change.
-_RECORDED = {name: _changes.c[name].type
-             for name in ("position", "kind", "ref", "uuid", "name", "project")}
+#: What a change may lack.
+_OPTIONAL = ("uuid", "name", "project")
+#: What each row has a parameter for, where there are no arrays.
+_PARAMETERS = ("position", "kind", "ref", *_OPTIONAL)
 #: What all changes of a transaction have in common, beside the slot's head.
 _TRANSACTION = {
     "txn": sa.bindparam("by_txn", type_=_changes.c.txn.type),
@@ -110,18 +115,19 @@ class Journal:
         check = functools.partial(_check_head, session)
         if session.dialect == "postgresql":
             kinds, refs, *texts = map(list, zip(*changes, strict=True))
-            uuids, names, projects = ([text or None for text in column] for column in texts)
-            parameters |= {"position": list(range(len(changes))), "kind": kinds, "ref": refs,
-                           "uuid": uuids, "name": names, "project": projects}
-            statement = _INCREMENT_AND_APPEND
+            given = {name: [text or None for text in column]
+                     for name, column in zip(_OPTIONAL, texts, strict=True) if any(column)}
+            parameters |= {"kind": kinds, "ref": refs, **given}
+            form = None
             if self._is_audited(session):
                 form, audited = audit.make_insert(session)
-                statement = _audit_and_append(form)
                 parameters |= audited
-            session.write_later(statement, parameters, check)
+            session.write_later(_increment_and_append(tuple(given), form), parameters, check)
             session.flush()
             return
-        session.write_later(_INCREMENT_HEAD, parameters, check)
+        keeps_serial = session.dialect != "sqlite"
+        session.write_later(
+            _INCREMENT_AND_KEEP if keeps_serial else _INCREMENT_HEAD, parameters, check)
         for start in range(0, len(changes), _BATCH):
             batch = changes[start:start + _BATCH]
             recorded: dict[str, object] = {}
@@ -129,7 +135,8 @@ class Journal:
                 recorded.update(zip(_name_parameters(place), (
                     start + place, kind, ref, uuid or None, name or None, project or None),
                     strict=True))
-            session.write_later(_append(len(batch)), {**parameters, **recorded})
+            session.write_later(
+                _append(len(batch), keeps_serial=keeps_serial), {**parameters, **recorded})
         if self._is_audited(session):
             audit.insert_later(session)
         session.flush()
@@ -182,38 +189,41 @@ def _check_head(session: Session, incremented: int) -> None:
 
 @functools.cache
 def _name_parameters(place: int) -> list[str]:
-    return [f"{name}{place}" for name in _RECORDED]
+    return [f"{name}{place}" for name in _PARAMETERS]
 
 
 @functools.cache
-def _append(count: int) -> sa.Insert:
+def _append(count: int, *, keeps_serial: bool) -> sa.Insert:
     """Build the statement that writes ``count`` change rows at the slot's head.
 
-    Each row asks for the head by itself: MariaDB takes a third longer to join it to a list.
+    :param keeps_serial: whether the connection has kept the serial (``_INCREMENT_AND_KEEP``);
+        else each row asks for it.
     """
     slot = sa.bindparam("at_slot", type_=_heads.c.slot.type)
-    serial = sa.select(_heads.c.serial).where(_heads.c.slot == slot).scalar_subquery()
+    serial = (sa.func.last_insert_id() if keeps_serial else
+              sa.select(_heads.c.serial).where(_heads.c.slot == slot).scalar_subquery())
     return sa.insert(_changes).inline().values([{
         "slot": slot, "serial": serial, **_TRANSACTION, **{
-            name: sa.bindparam(f"{name}{place}", type_=type_)
-            for name, type_ in _RECORDED.items()}} for place in range(count)])
-
-
-def _increment_and_append() -> sa.Insert:
-    # A new update: RETURNING on one that was compiled before yields no columns.
-    head = _increment_head().returning(_heads.c.slot, _heads.c.serial).cte("head")
-    rows = arrays.rows("recorded", _RECORDED)
-    values = {"slot": head.c.slot, "serial": head.c.serial, **_TRANSACTION,
-              **{name: rows.c[name] for name in _RECORDED}}
-    return sa.insert(_changes).inline().from_select(
-        list(values), sa.select(*values.values()).select_from(head.join(rows, sa.true())))
-
-
-#: ``_INCREMENT_HEAD`` and ``_append`` in one statement for any number of rows, for PostgreSQL.
-_INCREMENT_AND_APPEND = _increment_and_append()
+            name: sa.bindparam(f"{name}{place}", type_=_changes.c[name].type)
+            for name in _PARAMETERS}} for place in range(count)])
 
 
 @functools.cache
-def _audit_and_append(form: audit.InsertForm) -> sa.Insert:
-    """Build the same with the rows of the audit."""
-    return _increment_and_append().add_cte(audit.build_cte(form))
+def _increment_and_append(optional: Sequence[str], form: audit.InsertForm | None) -> sa.Insert:
+    """Build both for PostgreSQL, in one statement for any number of rows.
+
+    An array costs as much as some rows do, so there are as few as possible.
+
+    :param optional: which of the columns that may be missing the rows have.
+    :param form: that of the rows of the audit, which are written, too; None: there are none.
+    """
+    # A new update: RETURNING on one that was compiled before yields no columns.
+    head = _increment_head(_NEXT_SERIAL).returning(_heads.c.slot, _heads.c.serial).cte("head")
+    names = ("kind", "ref", *optional)
+    rows = arrays.rows(
+        "recorded", {name: _changes.c[name].type for name in names}, numbered="position")
+    values = {"slot": head.c.slot, "serial": head.c.serial, **_TRANSACTION,
+              "position": rows.c.position - 1, **{name: rows.c[name] for name in names}}
+    statement = sa.insert(_changes).inline().from_select(
+        list(values), sa.select(*values.values()).select_from(head.join(rows, sa.true())))
+    return statement if form is None else statement.add_cte(audit.build_cte(form))

@@ -82,7 +82,8 @@ def survive_failing_forks() -> None:
     Of its own accord it ends then, and with it all that it has forked.
     """
     forks = _FailingForks()
-    replaced = {"reduction": {"recvfds": forks.receive}, "os": {"fork": forks.fork}}
+    replaced: dict[str, dict[str, Any]] = {
+        "reduction": {"recvfds": forks.receive}, "os": {"fork": forks.fork}}
     for name, functions in replaced.items():
         module = getattr(forkserver, name)
         setattr(forkserver, name, types.SimpleNamespace(**{**vars(module), **functions}))
