@@ -9,6 +9,7 @@ import random
 import secrets
 import threading
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -16,6 +17,7 @@ from placement_core.changes import audit, pruning, revisions, tables
 from placement_core.db import Session, TransactionConflict, arrays, row_locks
 from placement_core.db.database import Database
 from placement_core.db.metadata import utcnow
+from placement_core.db.session import RecordedChange
 
 #: A writer prunes after one in this many transactions, at random, because threads and processes
 #: may be too short-lived to count.
@@ -48,14 +50,17 @@ _MARK_HEADS = (
             .where(tables.revisions.c.name == revisions.LIMITS).scalar_subquery()))
 #: What a change may lack.
 _OPTIONAL = ("uuid", "name", "project")
-#: What each row has a parameter for, where there are no arrays.
-_PARAMETERS = ("position", "kind", "ref", *_OPTIONAL)
 #: What all changes of a transaction have in common, beside the slot's head.
 _TRANSACTION = {
     "txn": sa.bindparam("by_txn", type_=_changes.c.txn.type),
     "created_at": sa.bindparam("now", type_=_changes.c.created_at.type)}
 #: How many change rows one statement appends.
 _BATCH = 50
+#: The most changes of a transaction whose rows have parameters only for what they are made of:
+#: each form of rows has a statement of its own.
+_MOST_FORMS = 6
+#: How many statements are kept, by the forms of their rows.
+_MOST_STATEMENTS = 512
 #: How many transactions of a slot, at most, were committed since one whose COMMIT was lost.
 _LOOKED_THROUGH = 1024
 _FIND = (
@@ -112,34 +117,47 @@ class Journal:
         parameters: dict[str, object] = {
             "at_slot": self.slot(), "by_txn": session.txn, "now": utcnow(),
             "decided_by": _ANY_SERIAL if limits_serial is None else limits_serial}
-        check = functools.partial(_check_head, session)
         if session.dialect == "postgresql":
-            kinds, refs, *texts = map(list, zip(*changes, strict=True))
-            given = {name: [text or None for text in column]
-                     for name, column in zip(_OPTIONAL, texts, strict=True) if any(column)}
-            parameters |= {"kind": kinds, "ref": refs, **given}
-            form = None
-            if self._is_audited(session):
-                form, audited = audit.make_insert(session)
-                parameters |= audited
-            session.write_later(_increment_and_append(tuple(given), form), parameters, check)
-            session.flush()
-            return
+            self._append_arrays(session, changes, parameters)
+        else:
+            self._append_rows(session, changes, parameters)
+        session.flush()
+
+    def _append_arrays(
+        self, session: Session, changes: Sequence[RecordedChange], parameters: dict[str, object]
+    ) -> None:
+        kinds, refs, *texts = map(list, zip(*changes, strict=True))
+        given = {name: [text or None for text in column]
+                 for name, column in zip(_OPTIONAL, texts, strict=True) if any(column)}
+        form, audited = audit.make_insert(session) if self._is_audited(session) else (None, {})
+        session.write_later(
+            _increment_and_append(tuple(given), form),
+            {**parameters, "kind": kinds, "ref": refs, **given, **audited},
+            functools.partial(_check_head, session))
+
+    def _append_rows(
+        self, session: Session, changes: Sequence[RecordedChange], parameters: dict[str, object]
+    ) -> None:
         keeps_serial = session.dialect != "sqlite"
         session.write_later(
-            _INCREMENT_AND_KEEP if keeps_serial else _INCREMENT_HEAD, parameters, check)
+            _INCREMENT_AND_KEEP if keeps_serial else _INCREMENT_HEAD, parameters,
+            functools.partial(_check_head, session))
         for start in range(0, len(changes), _BATCH):
             batch = changes[start:start + _BATCH]
-            recorded: dict[str, object] = {}
-            for place, (kind, ref, uuid, name, project) in enumerate(batch):
-                recorded.update(zip(_name_parameters(place), (
-                    start + place, kind, ref, uuid or None, name or None, project or None),
-                    strict=True))
+            values: list[object]
+            if len(changes) <= _MOST_FORMS:
+                forms = tuple([_Form(change.kind, *map(bool, change[1:])) for change in batch])
+                values = [value for change in batch for value in change[1:] if value]
+            else:
+                forms = (_ANY_FORM,) * len(batch)
+                values = [value for place, (kind, ref, *texts) in enumerate(batch, start)
+                          for value in (place, kind, ref, *[text or None for text in texts])]
+            insert = _append(forms, keeps_serial=keeps_serial)
             session.write_later(
-                _append(len(batch), keeps_serial=keeps_serial), {**parameters, **recorded})
+                insert.statement,
+                {**parameters, **dict(zip(insert.names, values, strict=True))})
         if self._is_audited(session):
             audit.insert_later(session)
-        session.flush()
 
     def _is_audited(self, session: Session) -> bool:
         # Without a caller, it repeats changes that were made before (``was_committed``).
@@ -187,14 +205,35 @@ def _check_head(session: Session, incremented: int) -> None:
         raise TransactionConflict
 
 
-@functools.cache
-def _name_parameters(place: int) -> list[str]:
-    return [f"{name}{place}" for name in _PARAMETERS]
+class _Form(NamedTuple):
+    """What a row of a change is made of, where there are no arrays.
+
+    :ivar kind: None: the row has parameters for this and its position, too.
+    :ivar ref, uuid, name, project: whether it has a parameter for it.
+    """
+
+    kind: str | None
+    ref: bool = True
+    uuid: bool = True
+    name: bool = True
+    project: bool = True
 
 
-@functools.cache
-def _append(count: int, *, keeps_serial: bool) -> sa.Insert:
-    """Build the statement that writes ``count`` change rows at the slot's head.
+_ANY_FORM = _Form(None)
+
+
+class _RowsInsert(NamedTuple):
+    """An INSERT of some rows, and the names of their parameters in the order of their values."""
+
+    statement: sa.Insert
+    names: Sequence[str]
+
+
+@functools.lru_cache(_MOST_STATEMENTS)
+def _append(forms: Sequence[_Form], *, keeps_serial: bool) -> _RowsInsert:
+    """Build the statement that writes change rows at the slot's head.
+
+    Each parameter costs time with every claim.
 
     :param keeps_serial: whether the connection has kept the serial (``_INCREMENT_AND_KEEP``);
         else each row asks for it.
@@ -202,10 +241,21 @@ def _append(count: int, *, keeps_serial: bool) -> sa.Insert:
     slot = sa.bindparam("at_slot", type_=_heads.c.slot.type)
     serial = (sa.func.last_insert_id() if keeps_serial else
               sa.select(_heads.c.serial).where(_heads.c.slot == slot).scalar_subquery())
-    return sa.insert(_changes).inline().values([{
-        "slot": slot, "serial": serial, **_TRANSACTION, **{
-            name: sa.bindparam(f"{name}{place}", type_=_changes.c[name].type)
-            for name in _PARAMETERS}} for place in range(count)])
+    rows: list[dict[str, sa.ColumnElement[Any]]] = []
+    names: list[str] = []
+    for place, form in enumerate(forms):
+        given = [name for name in _Form._fields[1:] if getattr(form, name)]
+        if form.kind is None:
+            given = ["position", "kind", *given]
+        constants = {"position": str(place), "kind": f"'{form.kind}'", "ref": "0",
+                     **dict.fromkeys(_OPTIONAL, "NULL")}
+        rows.append({
+            "slot": slot, "serial": serial, **_TRANSACTION,
+            **{name: sa.literal_column(text) for name, text in constants.items()},
+            **{name: sa.bindparam(f"{name}{place}", type_=_changes.c[name].type)
+               for name in given}})
+        names += [f"{name}{place}" for name in given]
+    return _RowsInsert(sa.insert(_changes).inline().values(rows), names)
 
 
 @functools.cache
