@@ -35,10 +35,16 @@ def columns(rows_: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {column: [row[column] for row in rows_] for column in rows_[0]}
 
 
-def insert(into: postgresql.Insert, table: sa.Table, names: Sequence[str]) -> postgresql.Insert:
-    """Make ``into`` insert rows that come as arrays; defaults as ever."""
+def insert(
+    into: postgresql.Insert, table: sa.Table, names: Sequence[str], shared: Sequence[str] = ()
+) -> postgresql.Insert:
+    """Make ``into`` insert rows that come as arrays; defaults as ever.
+
+    :param shared: the columns of which all rows have the same value, a parameter of that name.
+    """
     values = rows("given", {name: table.c[name].type for name in names})
-    return into.from_select(list(names), sa.select(*values.c))
+    return into.from_select([*names, *shared], sa.select(*values.c, *(
+        sa.bindparam(name, type_=table.c[name].type) for name in shared)))
 
 
 def find_writer(type_: sa.types.TypeEngine[Any], dialect: sa.Dialect) -> (

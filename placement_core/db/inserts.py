@@ -18,19 +18,52 @@ from sqlalchemy.ext.compiler import compiles
 from placement_core.db import arrays
 from placement_core.db.session import Session
 
+#: How many rows one statement inserts where there are no arrays.
+_BATCH = 50
 
-def insert_many(session: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert ``rows``, which all name the same columns, together with the next statement."""
+
+def insert_many(
+    session: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]],
+    shared: Mapping[str, Any] | None = None,
+) -> None:
+    """Insert ``rows``, which all name the same columns, together with the next statement.
+
+    :param shared: the values of other columns, which are the same in all rows: with them, no
+        column has a default of its own. A statement is cheaper the more of them there are.
+    """
     if session.dialect == "postgresql":
-        session.write_later(_build_array_insert(table, tuple(rows[0])), arrays.columns(rows))
-    else:
+        session.write_later(
+            _build_array_insert(table, tuple(rows[0]), tuple(shared or ())),
+            {**arrays.columns(rows), **(shared or {})})
+    elif shared is None:
         # PyMySQL makes one statement of it; SQLite has no way to go.
         session.write_later(_inline(table), rows)
+    else:
+        names = tuple(rows[0])
+        for start in range(0, len(rows), _BATCH):
+            batch = rows[start:start + _BATCH]
+            session.write_later(
+                _build_rows_insert(table, len(batch), names, tuple(shared)), {
+                    **shared, **{f"{name}{place}": value for place, row in enumerate(batch)
+                                 for name, value in row.items()}})
 
 
 @functools.cache
-def _build_array_insert(table: sa.Table, names: tuple[str, ...]) -> sa.Insert:
-    return arrays.insert(postgresql.insert(table).inline(), table, names)
+def _build_array_insert(
+    table: sa.Table, names: tuple[str, ...], shared: tuple[str, ...]
+) -> sa.Insert:
+    return arrays.insert(postgresql.insert(table).inline(), table, names, shared)
+
+
+@functools.cache
+def _build_rows_insert(
+    table: sa.Table, count: int, names: tuple[str, ...], shared: tuple[str, ...]
+) -> sa.Insert:
+    columns = table.c
+    common = {name: sa.bindparam(name, type_=columns[name].type) for name in shared}
+    return sa.insert(table).inline().values([
+        {**common, **{name: sa.bindparam(f"{name}{place}", type_=columns[name].type)
+                      for name in names}} for place in range(count)])
 
 
 @functools.cache

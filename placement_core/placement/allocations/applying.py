@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, TransactionConflict, arrays, inserts, lists
+from placement_core.db.metadata import utcnow
 from placement_core.placement import locks, tables
 from placement_core.placement.allocations import (
     consumers,
@@ -61,12 +62,16 @@ def write_allocations(session: Session, plan: WritePlan, now: datetime.datetime)
         raise CapacityShort(plan)
     inserted = [row for row in plan.begun if row.kept_id is None]
     if inserted:
-        inserts.insert_many(session, _allocations, [
+        rows: list[dict[str, Any]] = [
             {"resource_provider_id": row.cell[0], "resource_class_id": row.cell[1],
-             "consumer_id": row.consumer_uuid, "used": row.used, "txn": session.txn,
-             "started_at": now}
-            for row in inserted
-        ])
+             "used": row.used} for row in inserted]
+        shared = {"created_at": utcnow(), "txn": session.txn, "started_at": now}
+        if len({row.consumer_uuid for row in inserted}) == 1:
+            shared["consumer_id"] = inserted[0].consumer_uuid
+        else:
+            rows = [{**values, "consumer_id": row.consumer_uuid}
+                    for values, row in zip(rows, inserted, strict=True)]
+        inserts.insert_many(session, _allocations, rows, shared)
     kept_ids = [row.kept_id for row in plan.begun if row.kept_id is not None]
     for start in range(0, len(kept_ids), _MOST_IDS):
         ids = kept_ids[start:start + _MOST_IDS]
