@@ -9,9 +9,8 @@ from placement_core.placement.candidates.requests import (
     RequestGroup,
     TraitFilter,
 )
-from tests import base, snapshots
+from tests import base, examples, snapshots
 from tests.unit.placement.candidates import strategies, test_search_budget
-from tests.unit.placement.candidates.test_search import example_of
 
 ISOLATED = "puts two groups on one provider and group_policy=isolate forbids that"
 
@@ -53,7 +52,7 @@ def steps(filtered):
 
 class TestAgainstTheSearch(base.TestCase):
 
-    @example_of(400)
+    @examples.draw(400)
     @hypothesis.given(strategies.provider_lists(), strategies.requests())
     def test_it_adds_up(self, rows, request):
         """What was not dropped is what was found; only an empty answer has a reason."""

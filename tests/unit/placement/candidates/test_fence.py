@@ -18,10 +18,10 @@ from placement_core.placement.candidates.requests import (
     RequestGroup,
 )
 from placement_core.placement.index.records import ProviderRow
-from tests import base, snapshots
+from tests import base, examples, snapshots
 from tests.unit.placement.candidates import oracle, strategies
 from tests.unit.placement.candidates.test_explain import ask as explain, group, steps, vcpu
-from tests.unit.placement.candidates.test_search import ask, example_of
+from tests.unit.placement.candidates.test_search import ask
 
 #: Stands for the resource class of a reservation.
 PASS = "CUSTOM_GPU"
@@ -65,7 +65,7 @@ def open_rows(
 
 
 class TestAgainstAWorldWithoutThem(FenceTestCase):
-    @example_of(400)
+    @examples.draw(400)
     @hypothesis.given(
         strategies.provider_lists(), strategies.requests(), st.randoms(use_true_random=False))
     def test_the_same_candidates(
@@ -76,7 +76,7 @@ class TestAgainstAWorldWithoutThem(FenceTestCase):
         found = ask(snapshots.build(*rows), request, exclude_reserved=True)
         self.assertEqual(set(oracle.canonical(expected)), set(oracle.canonical(found)))
 
-    @example_of(100)
+    @examples.draw(100)
     @hypothesis.given(
         strategies.provider_lists(), strategies.requests(), st.randoms(use_true_random=False))
     def test_without_a_fence_they_are_like_others(

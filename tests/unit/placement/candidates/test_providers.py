@@ -7,14 +7,13 @@ from placement_core.placement.candidates.requests import (
     ProviderFilter,
     TraitFilter,
 )
-from tests import base, snapshots
+from tests import base, examples, snapshots
 from tests.unit.placement.candidates import oracle, strategies
 
 
 class TestFind(base.TestCase):
 
-    @hypothesis.settings(deadline=None, max_examples=300, database=None,
-                         suppress_health_check=list(hypothesis.HealthCheck))
+    @examples.draw(300)
     @hypothesis.given(strategies.provider_lists(), strategies.requests(), st.booleans())
     def test_against_the_oracle(self, rows, request, named):
         group = request.groups[0]

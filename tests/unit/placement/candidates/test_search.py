@@ -14,7 +14,7 @@ from placement_core.placement.candidates.requests import (
     TraitFilter,
 )
 from placement_core.plugin_api.candidate_order import CandidateOrder
-from tests import base, snapshots
+from tests import base, examples, snapshots
 from tests.unit.placement.candidates import oracle, strategies
 
 
@@ -38,15 +38,9 @@ def ask(snapshot, request, **options):
     return json.loads(answers.render(snapshot, request, found))
 
 
-def example_of(numbers):
-    return hypothesis.settings(
-        deadline=None, max_examples=numbers, database=None,
-        suppress_health_check=list(hypothesis.HealthCheck))
-
-
 class TestAgainstTheOracle(base.TestCase):
 
-    @example_of(500)
+    @examples.draw(500)
     @hypothesis.given(strategies.provider_lists(), strategies.requests())
     def test_complete(self, rows, request):
         judge = oracle.Oracle(rows, request)
@@ -57,7 +51,7 @@ class TestAgainstTheOracle(base.TestCase):
         self.assertEqual(len(found), len(set(found)))
         self.assertEqual(judge.summarised(expected), set(document["provider_summaries"]))
 
-    @example_of(300)
+    @examples.draw(300)
     @hypothesis.given(
         strategies.provider_lists(), strategies.requests(), st.integers(1, 12), st.booleans())
     def test_limited(self, rows, request, limit, randomize):
@@ -75,7 +69,7 @@ class TestAgainstTheOracle(base.TestCase):
             here = set().union(*(expected[each] for each in found), set())
             self.assertEqual(min(limit, len(everywhere)), len(here), "trees did not take turns")
 
-    @example_of(300)
+    @examples.draw(300)
     @hypothesis.given(
         strategies.provider_lists(), strategies.requests(), st.one_of(
             st.none(), st.integers(1, 12)), st.booleans(), st.integers(0, 9))
@@ -99,7 +93,7 @@ class TestAgainstTheOracle(base.TestCase):
             roots = [next(iter(expected[each])) for each in found][:len(ranks)]
             self.assertEqual(sorted(ranks.values())[:limit], [ranks[root] for root in roots])
 
-    @example_of(200)
+    @examples.draw(200)
     @hypothesis.given(
         strategies.provider_lists(), strategies.requests(subtrees=False), st.integers(1, 8))
     def test_distinct_come_first(self, rows, request, limit):
@@ -122,7 +116,7 @@ class TestAgainstTheOracle(base.TestCase):
         least = {_orbit(each, coarse) for each in judge.combinations()}
         self.assertLessEqual(min(limit, len(least)), len(found))
 
-    @example_of(100)
+    @examples.draw(100)
     @hypothesis.given(
         strategies.provider_lists(), strategies.requests(), st.integers(1, 6),
         st.sampled_from(("depth-first", "breadth-first")))

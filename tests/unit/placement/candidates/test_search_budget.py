@@ -13,10 +13,10 @@ from placement_core.placement.candidates.requests import (
     RequestGroup,
     TraitFilter,
 )
-from tests import base, snapshots
+from tests import base, examples, snapshots
 from tests.fuzz import candidates as fuzz
 from tests.unit.placement.candidates import oracle, strategies
-from tests.unit.placement.candidates.test_search import ask, example_of
+from tests.unit.placement.candidates.test_search import ask
 
 GPU = "CUSTOM_GPU"
 LIMITS = (1, 1000)
@@ -264,7 +264,7 @@ class TestMemory(base.TestCase):
 class TestTreesAlike(base.TestCase):
     """What was found in one tree is translated for others that are alike."""
 
-    @example_of(200)
+    @examples.draw(200)
     @hypothesis.given(st.integers(0, 2**64), st.integers(1, 15))
     def test_complete(self, seed, limit):
         chance = random.Random(seed)

@@ -6,16 +6,15 @@ from placement_core.placement.candidates.requests import CandidatesRequest, Requ
 from placement_core.placement.gangs import errors, search
 from placement_core.placement.gangs.requests import GangRequest
 from placement_core.placement.room import fits
-from tests import base, snapshots
+from tests import base, examples, snapshots
 from tests.unit.placement.candidates import strategies
-from tests.unit.placement.gangs.test_search import example_of
 
 _MOST = 40
 
 
 class TestAgreement(base.TestCase):
 
-    @example_of(400)
+    @examples.draw(400)
     @hypothesis.given(strategies.provider_lists(), strategies.requests(groups=2))
     def test_as_many_members_as_copies(self, rows, request):
         snapshot = snapshots.build(*rows)

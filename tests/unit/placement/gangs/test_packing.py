@@ -66,7 +66,8 @@ class TestPack(base.TestCase):
             for host, room in rooms.items():
                 free |= {(host, 0): 2 * room + chance.randint(0, 1),
                          (host, 1): room + chance.randint(0, 2)}
-            packed = packing.pack(uses, free, 1000, self.make_budget())
+            # That more would be enough, it would look for with all of its budget.
+            packed = packing.pack(uses, free, most, self.make_budget())
             self.assertEqual(most, len(packed), seed)
             taken = Counter()
             for at in packed:

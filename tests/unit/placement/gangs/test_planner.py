@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from placement_core.placement.gangs import planner
-from tests import base
+from tests import base, examples
 
 _CHANCE = st.integers(0, 2**64).map(random.Random)
 
@@ -61,7 +61,7 @@ class Judge:
 
 class TestPlanner(base.TestCase):
 
-    @hypothesis.settings(deadline=None, max_examples=500, database=None)
+    @examples.draw(500)
     @hypothesis.given(
         _CHANCE, st.integers(1, 6), st.sampled_from((None, 1, 2)),
         st.sampled_from(("pack", "spread", "neither")))
@@ -108,7 +108,7 @@ class TestPlanner(base.TestCase):
 class TestExtend(base.TestCase):
     """More members beside those that are there."""
 
-    @hypothesis.settings(deadline=None, max_examples=500, database=None)
+    @examples.draw(500)
     @hypothesis.given(_CHANCE, st.integers(1, 5), st.booleans())
     def test_against_every_choice(self, chance, wanted, pack):
         count = chance.randint(1, 5)

@@ -16,7 +16,7 @@ from placement_core.placement.candidates.requests import (
 from placement_core.placement.gangs import errors, levels, search
 from placement_core.placement.gangs.requests import GangRequest
 from placement_core.plugin_api.candidate_order import CandidateOrder
-from tests import base, snapshots
+from tests import base, examples, snapshots
 from tests.unit.placement.candidates import strategies
 from tests.unit.placement.gangs.oracle import GangOracle
 
@@ -106,31 +106,25 @@ def gangs(**options):
     return st.builds(make_request, _CHANCE, strategies.requests(**options))
 
 
-def example_of(numbers):
-    return hypothesis.settings(
-        deadline=None, max_examples=numbers, database=None,
-        suppress_health_check=list(hypothesis.HealthCheck))
-
-
 class TestAgainstTheOracle(base.TestCase):
 
-    @example_of(300)
+    @examples.draw(300)
     @hypothesis.given(provider_lists(), gangs(groups=2))
     def test_all_rules(self, rows, request):
         self.judge(rows, request)
 
-    @example_of(300)
+    @examples.draw(300)
     @hypothesis.given(provider_lists(most=6), gangs(groups=0))
     def test_plain_shapes(self, rows, request):
         self.judge(rows, request)
 
-    @example_of(200)
+    @examples.draw(200)
     @hypothesis.given(st.builds(add_marks, _CHANCE, _CHANCE.map(make_hosts)),
                       _CHANCE.map(make_request_for_parts))
     def test_order_of_parts(self, rows, request):
         self.judge(rows, request)
 
-    @example_of(200)
+    @examples.draw(200)
     @hypothesis.given(st.builds(add_marks, _CHANCE, _CHANCE.map(make_pools)),
                       _CHANCE.map(make_request_for_pools))
     def test_choice_of_pools(self, rows, request):

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from placement_core.placement.index import columns
 from placement_core.placement.index.records import NameIndex
 from placement_core.placement.index.snapshot import CapacitySnapshot
-from tests import base, snapshots
-
-_SETTINGS = hypothesis.settings(deadline=None, max_examples=150, database=None)
+from tests import base, examples, snapshots
 
 
 def _row(chance, number, alive):
@@ -49,7 +47,7 @@ def _change(chance, rows):
 
 class TestWorld(base.TestCase):
 
-    @_SETTINGS
+    @examples.draw(150)
     @hypothesis.given(st.integers(0, 2**64).map(random.Random), st.integers(1, 12))
     def test_changed_equals_built(self, chance, steps):
         """Any chain of changes leads to the snapshot that a full load makes."""

@@ -12,10 +12,8 @@ from placement_core.placement.candidates.filters import Trace
 from placement_core.placement.candidates.requests import CandidatesRequest, RequestGroup
 from placement_core.placement.room import alike_trees, tree_packing
 from placement_core.placement.room.packing_bounds import Bounds
-from tests import base, snapshots
+from tests import base, examples, snapshots
 
-_SETTINGS = hypothesis.settings(deadline=None, max_examples=150, database=None,
-                                suppress_health_check=list(hypothesis.HealthCheck))
 _AMOUNTS = st.fixed_dictionaries({"VCPU": st.integers(1, 9), "MEMORY_MB": st.integers(1, 9)})
 
 
@@ -49,7 +47,7 @@ def _choose(rows, request):
 
 
 class TestAlikeTrees(base.TestCase):
-    @_SETTINGS
+    @examples.draw(150)
     @hypothesis.given(_hosts(60), _requests())
     def test_as_one_by_one(self, rows, request):
         batch = _choose(rows, request)
@@ -86,7 +84,7 @@ class TestAlikeTrees(base.TestCase):
 
 
 class TestBounds(base.TestCase):
-    @_SETTINGS
+    @examples.draw(150)
     @hypothesis.given(
         st.lists(st.tuples(*[st.sampled_from([0, 1])] * 4), min_size=1, max_size=4, unique=True),
         st.tuples(_AMOUNTS, _AMOUNTS),

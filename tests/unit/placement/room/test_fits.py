@@ -19,7 +19,7 @@ from placement_core.placement.candidates.requests import (
 from placement_core.placement.room import fits, part_room, tree_packing
 from placement_core.placement.room.shapes import Shape
 from placement_core.placement.room.shared_room import divide
-from tests import base, snapshots
+from tests import base, examples, snapshots
 from tests.unit.placement.candidates import oracle, strategies
 
 _MOST_STATES = 20_000
@@ -93,8 +93,7 @@ def stops(found):
 
 
 class TestAgainstTheOracle(base.TestCase):
-    @hypothesis.settings(deadline=None, max_examples=600, database=None,
-                         suppress_health_check=list(hypothesis.HealthCheck))
+    @examples.draw(600)
     @hypothesis.given(strategies.provider_lists(most=6), strategies.requests(groups=2))
     def test_numbers(self, rows, request):
         judge = Judge(rows, request)
@@ -116,8 +115,7 @@ class TestAgainstTheOracle(base.TestCase):
         self.assertEqual(bool(judge.combinations), bool(found.fits))
         self.assertNotEqual("", found.stopped_by.reason)
 
-    @hypothesis.settings(deadline=None, max_examples=200, database=None,
-                         suppress_health_check=list(hypothesis.HealthCheck))
+    @examples.draw(200)
     @hypothesis.given(strategies.provider_lists(most=6), strategies.requests(groups=2))
     def test_every_host_is_counted_once(self, rows, request):
         found = find(request, *rows)
@@ -239,7 +237,7 @@ class TestSharingProviders(base.TestCase):
 class TestDivision(base.TestCase):
     """The flow from kinds of trees to sharing providers, against every subset of these."""
 
-    @hypothesis.settings(deadline=None, max_examples=300, database=None)
+    @examples.draw(300)
     @hypothesis.given(st.lists(
         st.tuples(st.integers(0, 9), st.integers(0, 4), st.lists(
             st.booleans(), min_size=3, max_size=3)), min_size=1, max_size=6),

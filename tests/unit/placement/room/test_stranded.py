@@ -12,7 +12,7 @@ from placement_core import errors as core_errors
 from placement_core.conf import least_stranded
 from placement_core.placement.room import errors, shapes, stranded
 from placement_core.placement.room.shapes import Shape
-from tests import base, snapshots
+from tests import base, examples, snapshots
 from tests.unit.placement.candidates import oracle, strategies
 from tests.unit.placement.room.test_fits import Judge, TooLarge, ask
 
@@ -54,8 +54,7 @@ def measure_naively(rows, site_shapes):
 
 
 class TestAgainstTheOracle(base.TestCase):
-    @hypothesis.settings(deadline=None, max_examples=300, database=None,
-                         suppress_health_check=list(hypothesis.HealthCheck))
+    @examples.draw(300)
     @hypothesis.given(strategies.provider_lists(most=6), st.integers(0, 2**32))
     def test_numbers(self, rows, seed):
         chance = random.Random(seed)

@@ -17,9 +17,8 @@ from placement_core.placement.room import groups, promises, sums
 from placement_core.placement.room.groups import RoomFilter
 from placement_core.placement.room.promises import TreePromises
 from placement_core.placement.room.sums import Room
-from tests import base, snapshots
+from tests import base, examples, snapshots
 
-_SETTINGS = hypothesis.settings(deadline=None, max_examples=150, database=None)
 _AGGREGATES = (101, 102, 103)
 _AMOUNTS = (0, 1, 7, 64, 2**31 - 1, 2**62, 2**63 - 1, 10**45)
 
@@ -125,7 +124,7 @@ def _draw_filter(chance: random.Random, cloud: Cloud) -> RoomFilter:
 
 
 class TestSums(base.TestCase):
-    @_SETTINGS
+    @examples.draw(150)
     @hypothesis.given(st.integers(0, 2**64).map(random.Random), st.integers(1, 12))
     def test_groups(self, chance: random.Random, count: int) -> None:
         """Every sum of every group of what matches is as by hand, whatever a batch holds."""
@@ -163,7 +162,7 @@ class TestSums(base.TestCase):
         self.assertEqual([{}], sums.sum_groups(
             sums.build_columns(snapshot, {}), [np.flatnonzero(mask)], snapshot.size))
 
-    @_SETTINGS
+    @examples.draw(150)
     @hypothesis.given(st.integers(0, 2**64).map(random.Random), st.integers(1, 8))
     def test_refreshed(self, chance: random.Random, count: int) -> None:
         """Columns that are kept after a change are as those that are built anew."""
@@ -221,7 +220,7 @@ class TestSums(base.TestCase):
 
 
 class TestPromises(base.TestCase):
-    @_SETTINGS
+    @examples.draw(150)
     @hypothesis.given(st.integers(0, 2**64).map(random.Random), st.integers(1, 12))
     def test_promised(self, chance: random.Random, count: int) -> None:
         """A tree's providers have what is promised and not used, as far as it is free."""

@@ -86,7 +86,7 @@ class TestSpans(base.TestCase):
     def test_the_same_however_long_spans_are(self):
         chance = random.Random(17)
         fits = collections.Counter()
-        for _ in range(1500):
+        for _ in range(500):
             pool = _pool(*self.draw_bookings(chance), cleaning_seconds=chance.choice((0, 3)))
             requests = [
                 _whole(chance.randint(1, 2)) if chance.random() < 0.4 else
@@ -99,7 +99,7 @@ class TestSpans(base.TestCase):
                 found.append(availability.next_fit(pool, since, seconds, requests))
             self.assertEqual([found[0]] * 3, found)
             fits[found[0] is not None and found[0].window.start > since] += 1
-        self.assertGreater(min(fits.values()), 300)
+        self.assertGreater(min(fits.values()), 100)
 
     def test_when_many_starts_are_tried_in_vain(self):
         """Each reservation fits by itself all the time, but both never before the end."""

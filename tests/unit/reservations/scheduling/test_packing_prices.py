@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from placement_core.reservations.scheduling import packing_prices
-from tests import base
+from tests import base, examples
 
 _PATTERNS = st.lists(st.tuples(*[st.integers(0, 3)] * 2), min_size=1, max_size=3)
 
@@ -19,7 +19,7 @@ class TestPrices(base.TestCase):
         return packing_prices.find_prices(
             list(map(np.array, patterns)), np.array(counts), np.array(goal))
 
-    @hypothesis.settings(max_examples=300, deadline=None, database=None)
+    @examples.draw(300)
     @hypothesis.given(st.lists(st.tuples(_PATTERNS, st.integers(1, 2)), min_size=1, max_size=3),
                       st.tuples(*[st.integers(0, 8)] * 2).filter(any))
     def test_what_fits_is_never_denied(self, groups, goal):

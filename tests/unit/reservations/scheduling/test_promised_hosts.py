@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 
 from placement_core.reservations.scheduling import promised_hosts
 from placement_core.reservations.scheduling.pools import Bookings
-from tests import base
-
-_SETTINGS = hypothesis.settings(deadline=None, max_examples=200, database=None)
+from tests import base, examples
 
 
 class TestPromisedHosts(base.TestCase):
-    @_SETTINGS
+    @examples.draw(200)
     @hypothesis.given(st.integers(0, 2**64).map(random.Random), st.integers(0, 12))
     def test_as_second_by_second(self, chance: random.Random, count: int) -> None:
         """The most at one moment, of hosts that are there, with bookings that are not over."""
