@@ -66,8 +66,8 @@ implies ``member``, which implies ``reader``; ``service`` implies nothing.
 The cells
 =========
 
-Every request is valid. It is sent twice, about the project and about the other one; the status of
-a refusal is that of the first.
+Every request is valid. It is sent twice, about the project and, unless the token is no good, about
+the other one; the status of a refusal is that of the first.
 
 :yes: It succeeds, and tells of both projects if its answer tells of any. What a request makes
     without naming a project, such as a lease, belongs to the caller's.
@@ -100,9 +100,14 @@ def play(keystone: Keystone) -> Table:
 def _play_operation(world: AccessWorld, cloud: Cloud, sample: Sample) -> dict[str, str]:
     """Return the row of an operation."""
     requests = [world.make_request(sample, project_id) for project_id in cloud.domains]
-    gathered = {
-        who: [_check(sample, who, world.ask(request, token)) for request in requests]
-        for who, token in cloud.tokens.items()}
+    gathered = {}
+    for who, token in cloud.tokens.items():
+        gathered[who] = answers = []
+        for request in requests:
+            answers.append(_check(sample, who, world.ask(request, token)))
+            if answers[-1].status == 401:
+                # Who has no good token has none for the other project.
+                break
     owners = [*cloud.domains, *cloud.domains.values()]
     named = {who: _count_named(answers, owners) for who, answers in gathered.items()}
     return {who: _describe(answers, named[who], max(named.values()))
@@ -112,12 +117,13 @@ def _play_operation(world: AccessWorld, cloud: Cloud, sample: Sample) -> dict[st
 def _describe(answers: Sequence[Answer], named: int, most: int) -> str:
     """Return a cell.
 
-    :param answers: to the request about the caller's project, and about the other one.
+    :param answers: to the request about the caller's project, and about the other one, which is
+        missing behind a 401.
     :param named: how many owners the answers name; ``most`` is that of those who are told most.
     """
-    about_own, about_other = answers
-    if about_own.status >= 400:
-        return str(about_own.status)
+    if answers[0].status >= 400:
+        return str(answers[0].status)
+    _, about_other = answers
     if most and not named:
         return EMPTY
     return YES if about_other.status < 400 and named == most else OWN

@@ -60,12 +60,18 @@ class PackingBudget:
         self._greedy_left -= steps
         self._greedy_left_in_tree -= steps
 
-    def charge_search(self, steps: int) -> None:
+    @property
+    def search_left(self) -> int:
+        """Return how much searches in this tree may still look at."""
+        return self._search_left_in_tree
+
+    def charge_search(self, steps: int, kept: int = 0) -> None:
         """Charge what a search is about to look at.
 
+        :param kept: what is to be left for others.
         :raises BudgetExhausted: it may cost no more.
         """
-        if self._search_left_in_tree <= 0:
+        if self._search_left_in_tree <= kept:
             raise BudgetExhausted
         self.steps += steps
         self._search_left -= steps
@@ -188,10 +194,13 @@ def _exchange(
     uses: Sequence[Use], free: Mapping[Cell, int], counts: list[int], enough: int,
     budget: PackingBudget,
 ) -> list[int]:
-    """Move copies to other uses, until those that were left out have room, or none can get it."""
-    exchange = _Exchange(uses, free, counts, enough)
+    """Move copies to other uses, until those that were left out have room, or none can get it.
+
+    It leaves half of the budget for a search.
+    """
+    exchange = _Exchange(uses, free, counts, enough, budget)
     try:
-        while exchange.missing and exchange.go_on(budget):
+        while exchange.missing and exchange.go_on():
             pass
     except BudgetExhausted:
         pass
@@ -222,8 +231,10 @@ class _Exchange:
     """
 
     def __init__(
-        self, uses: Sequence[Use], free: Mapping[Cell, int], counts: Sequence[int], enough: int
+        self, uses: Sequence[Use], free: Mapping[Cell, int], counts: Sequence[int], enough: int,
+        budget: PackingBudget,
     ) -> None:
+        self._budget, self._kept = budget, budget.search_left // 2
         self.counts = [*counts, *[0] * (len(uses) - len(counts))]
         self.missing = enough - sum(counts)
         self._uses = uses
@@ -234,7 +245,7 @@ class _Exchange:
             for cell, _ in use:
                 self._at_cell[cell].append(at)
 
-    def go_on(self, budget: PackingBudget) -> bool:
+    def go_on(self) -> bool:
         """Place one more copy, or several that need the same moves; return False: none can be.
 
         :raises BudgetExhausted: it may cost no more.
@@ -242,7 +253,7 @@ class _Exchange:
         # {cell without room: the first move that comes there}
         moves: dict[Cell, _Move] = {}
         waiting: deque[Cell] = deque()
-        budget.charge_search(len(self._uses))
+        self._budget.charge_search(len(self._uses), self._kept)
         beginning = [_Move(None, None, at) for at in range(len(self._uses))]
         while True:
             for move in beginning:
@@ -254,7 +265,7 @@ class _Exchange:
                     waiting.append(lacking[0])
             if not waiting:
                 return False
-            beginning = [*self._list_moves(waiting.popleft(), budget)]
+            beginning = [*self._list_moves(waiting.popleft())]
 
     def _find_lacking(self, move: _Move) -> list[Cell]:
         """Return the cells that lack room for a copy that moves."""
@@ -262,7 +273,7 @@ class _Exchange:
         return [cell for cell, amount in self._uses[move.joined]
                 if self._free[cell] + back.get(cell, 0) < amount]
 
-    def _list_moves(self, cell: Cell, budget: PackingBudget) -> Iterator[_Move]:
+    def _list_moves(self, cell: Cell) -> Iterator[_Move]:
         """Yield how copies can leave a cell, for uses that have something in common with theirs.
 
         Where nothing is, what they leave is of no use for them.
@@ -273,7 +284,7 @@ class _Exchange:
             near = {at for other, _ in self._uses[left] if other != cell
                     for at in self._at_cell[other]}
             near.difference_update(self._at_cell[cell])
-            budget.charge_search(len(near) + 1)
+            self._budget.charge_search(len(near) + 1, self._kept)
             yield from [_Move(cell, left, joined) for joined in sorted(near)]
 
     def _place(self, last: _Move, moves: Mapping[Cell, _Move]) -> bool:

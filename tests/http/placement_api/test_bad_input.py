@@ -106,7 +106,8 @@ class TestBadQuery(sweeps.SweepTestCase):
     def test_values(self):
         before = self.snapshot()
         for operation in _QUERIED:
-            for version in _steps(operation.query):
+            # What another database may answer otherwise, it does at each version.
+            for version in _steps(operation.query) if self.kind == "sqlite" else [mv.NEWEST]:
                 schema = operation.query.at(version)
                 names = [*schema["properties"], "unknown", "%00", "%ff", "%e2%98%83", ""]
                 names += [pattern.strip("^").partition("(")[0] + suffix
