@@ -22,7 +22,14 @@ from multiprocessing import connection
 from typing import Any
 
 import granian
-from granian import constants, http as granian_http, log as granian_log, net
+from granian import (
+    _granian,
+    _signals,
+    constants,
+    http as granian_http,
+    log as granian_log,
+    net,
+)
 
 from placement_core import errors
 from placement_core.cli import fork_server, supervisor
@@ -239,7 +246,28 @@ def _serve_listener(
     # What its stub leaves out: (descriptor, whether of a Unix socket, backlog).
     holder = net.SocketHolder(  # type: ignore[attr-defined, call-arg]
         listener.fileno(), False, backlog)
+    _signals.set_sync_signals = _heed_first_signal
     serve(worker_id, process_name, load, ((None, holder), listener), *options)
+
+
+def _heed_first_signal() -> Any:
+    """Do what Granian does about SIGTERM and SIGINT, but once.
+
+    A worker may get several: from its parent, from who ends all processes, and because its parent
+    is gone. A handler that tells Granian's threads again, while one of them is being told, waits
+    for that one, which waits for the interpreter.
+    """
+    event = _granian.WorkerSignal()
+    told = False
+
+    def handle(_number: int, _frame: object) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            event.set()
+
+    _signals.set_main_signals(handle)  # type: ignore[no-untyped-call]
+    return event
 
 
 def _load_and_tell(load: Callable[[], Any], tell: connection.Connection) -> Any:

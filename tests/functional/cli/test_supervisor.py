@@ -13,9 +13,10 @@ import time
 
 import fixtures
 
+from benchmarks import processes
 from placement_core.cli import fork_server, supervisor
 from tests import base, threads
-from tests.functional.cli import stubborn
+from tests.functional.cli import orphans, stubborn
 
 _PATIENCE_SECONDS = 60
 
@@ -49,6 +50,23 @@ class TestInterrupt(base.TestCase):
         done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True,
                               timeout=60, check=False)
         self.assertEqual(("ended\n", ""), (done.stdout, done.stderr))
+
+
+class TestOrphan(base.TestCase):
+    def test_one_that_hangs_as_it_ends(self) -> None:
+        """Else it would be there for ever, and nobody would know of it."""
+        spawning = multiprocessing.get_context("spawn")
+        receiver, sender = spawning.Pipe(duplex=False)
+        parent = spawning.Process(target=orphans.start_child, args=(sender,))
+        parent.start()
+        self.assertTrue(receiver.poll(_PATIENCE_SECONDS))
+        pid = receiver.recv()
+        parent.kill()
+        parent.join()
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while processes.is_alive(pid):
+            self.assertLess(time.monotonic(), deadline, "it is still there")
+            time.sleep(0.1)
 
 
 class TestStubbornChild(base.TestCase):
