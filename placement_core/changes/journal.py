@@ -127,12 +127,12 @@ class Journal:
         self, session: Session, changes: Sequence[RecordedChange], parameters: dict[str, object]
     ) -> None:
         kinds, refs, *texts = map(list, zip(*changes, strict=True))
-        given = {name: [text or None for text in column]
-                 for name, column in zip(_OPTIONAL, texts, strict=True) if any(column)}
+        columns = {name: [text or None for text in column]
+                   for name, column in zip(_OPTIONAL, texts, strict=True) if any(column)}
         form, audited = audit.make_insert(session) if self._is_audited(session) else (None, {})
         session.write_later(
-            _increment_and_append(tuple(given), form),
-            {**parameters, "kind": kinds, "ref": refs, **given, **audited},
+            _increment_and_append(tuple(columns), form),
+            {**parameters, "kind": kinds, "ref": refs, **columns, **audited},
             functools.partial(_check_head, session))
 
     def _append_rows(
@@ -244,17 +244,17 @@ def _append(forms: Sequence[_Form], *, keeps_serial: bool) -> _RowsInsert:
     rows: list[dict[str, sa.ColumnElement[Any]]] = []
     names: list[str] = []
     for place, form in enumerate(forms):
-        given = [name for name in _Form._fields[1:] if getattr(form, name)]
+        wanted = [name for name in _Form._fields[1:] if getattr(form, name)]
         if form.kind is None:
-            given = ["position", "kind", *given]
+            wanted = ["position", "kind", *wanted]
         constants = {"position": str(place), "kind": f"'{form.kind}'", "ref": "0",
                      **dict.fromkeys(_OPTIONAL, "NULL")}
         rows.append({
             "slot": slot, "serial": serial, **_TRANSACTION,
             **{name: sa.literal_column(text) for name, text in constants.items()},
             **{name: sa.bindparam(f"{name}{place}", type_=_changes.c[name].type)
-               for name in given}})
-        names += [f"{name}{place}" for name in given]
+               for name in wanted}})
+        names += [f"{name}{place}" for name in wanted]
     return _RowsInsert(sa.insert(_changes).inline().values(rows), names)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -61,12 +63,18 @@ class TestOrphan(base.TestCase):
         parent.start()
         self.assertTrue(receiver.poll(_PATIENCE_SECONDS))
         pid = receiver.recv()
+        self.addCleanup(self.kill, pid)
         parent.kill()
         parent.join()
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while processes.is_alive(pid):
             self.assertLess(time.monotonic(), deadline, "it is still there")
             time.sleep(0.1)
+
+    @staticmethod
+    def kill(pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 class TestStubbornChild(base.TestCase):
