@@ -17,9 +17,10 @@ from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.candidates.search import Choices
 from placement_core.placement.gangs import packing
 from placement_core.placement.gangs.levels import find_ancestors
-from placement_core.placement.gangs.packing import Cell, CopyBounds, PackingBudget, Use
+from placement_core.placement.gangs.packing import CopyBounds, PackingBudget
 from placement_core.placement.gangs.planner import Numbers
 from placement_core.placement.gangs.tree_packing import SiteUse, TreePacker
+from placement_core.placement.gangs.uses import Cell, Use
 from placement_core.placement.index.array_types import Rows
 from placement_core.placement.room import part_room
 

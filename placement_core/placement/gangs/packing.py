@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.candidates.search_budget import BudgetExhausted
-
-#: (row, resource class id)
-Cell: TypeAlias = tuple[int, int]
-#: What a copy takes of each cell, sorted.
-Use: TypeAlias = tuple[tuple[Cell, int], ...]
+from placement_core.placement.gangs.uses import Cell, Use, count_repeats, take
 
 #: How many rows and uses are looked at for one request: in greedy choices, and in searches.
 _MOST_GREEDY_STEPS = 500_000
@@ -119,17 +115,6 @@ def _bound_apart(amounts: Iterable[int], needed: Sequence[int], most: int) -> in
         else:
             high = copies - 1
     return low
-
-
-def count_repeats(use: Use, free: Mapping[Cell, int]) -> int:
-    """Return how often what a copy takes, at least something, is there."""
-    return min([free[cell] // amount for cell, amount in use])
-
-
-def take(use: Use, free: dict[Cell, int], copies: int) -> None:
-    """Take what some copies take; give it back if they are less than none."""
-    for cell, amount in use:
-        free[cell] -= amount * copies
 
 
 def choose_share(repeats: int, *, evenly: bool) -> int:

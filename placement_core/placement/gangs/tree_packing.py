@@ -20,7 +20,8 @@ from placement_core.placement.candidates.filters import RequestPart
 from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.candidates.search import Choices
 from placement_core.placement.gangs import packing
-from placement_core.placement.gangs.packing import Cell, CopyBounds, PackingBudget, Use
+from placement_core.placement.gangs.packing import CopyBounds, PackingBudget
+from placement_core.placement.gangs.uses import Cell, Use, count_repeats, take
 from placement_core.placement.room import part_room
 
 #: How many combinations at one site are looked at, to find one or to choose among them; also of
@@ -243,8 +244,8 @@ class TreePacker:
                 break
             use = self._measure(combination)
             copies = min(enough - len(packed), packing.choose_share(
-                packing.count_repeats(use, free), evenly=evenly))
-            packing.take(use, free, copies)
+                count_repeats(use, free), evenly=evenly))
+            take(use, free, copies)
             packed += [combination] * copies
         return packed
 
@@ -272,7 +273,7 @@ class TreePacker:
             tree.combinations() for tree in trees if all(tree.options))
         for combination in itertools.islice(combinations, _MOST_COMBINATIONS):
             self.budget.charge(1)
-            if packing.count_repeats(self._measure(combination), free):
+            if count_repeats(self._measure(combination), free):
                 return combination
         return None
 

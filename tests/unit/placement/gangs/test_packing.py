@@ -13,6 +13,7 @@ from placement_core.placement.gangs import copies, errors, packing, search
 from placement_core.placement.gangs.packing import PackingBudget
 from placement_core.placement.gangs.requests import GangRequest
 from placement_core.placement.gangs.tree_packing import TreePacker
+from placement_core.placement.gangs.uses import count_repeats, take
 from tests import base, snapshots
 
 #: Each copy takes 1 of two providers.
@@ -92,9 +93,9 @@ class TestPack(base.TestCase):
             return 0
         use, *others = uses
         best = 0
-        for number in range(packing.count_repeats(use, free) + 1):
+        for number in range(count_repeats(use, free) + 1):
             left = dict(free)
-            packing.take(use, left, number)
+            take(use, left, number)
             best = max(best, number + self.find_most(others, left))
         return best
 
