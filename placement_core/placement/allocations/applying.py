@@ -197,11 +197,10 @@ def _keeps_bounds(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnEleme
                    values["divisor"] % columns.step_size == 0)
 
 
-def _is_in_no_pooled_tree() -> sa.ColumnElement[bool]:
+def _is_in_no_pooled_tree(provider: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
     # Values and no EXISTS or join, which PostgreSQL may answer by reading all pooled trees.
     root = (
-        sa.select(_providers.c.root_provider_id)
-        .where(_providers.c.id == _inventories.c.resource_provider_id)
+        sa.select(_providers.c.root_provider_id).where(_providers.c.id == provider)
         .correlate_except(_providers).scalar_subquery())
     pooled_root = (
         sa.select(_pooled.c.root_provider_id).where(_pooled.c.root_provider_id == root)
@@ -209,7 +208,9 @@ def _is_in_no_pooled_tree() -> sa.ColumnElement[bool]:
     return pooled_root.is_(None)
 
 
-def _is_allowed(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnElement[bool]:
+def _is_allowed(
+    values: Mapping[str, sa.ColumnElement[Any]], provider: sa.ColumnElement[int]
+) -> sa.ColumnElement[bool]:
     """Build the condition under which an inventory allows a change of its usage.
 
     Either the amounts are within its bounds and the sum fits, or the usage does not grow (the
@@ -220,7 +221,7 @@ def _is_allowed(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnElement
         sa.or_(values["delta"] <= 0, _has_room(values)),
         sa.or_(values["most"] == 0, _keeps_bounds(values)),
         sa.or_(values["let_in"] == 1, values["delta"] <= 0,
-               _is_in_no_pooled_tree()))
+               _is_in_no_pooled_tree(provider)))
 
 
 _CHANGE = {"provider": sa.Integer, "class": sa.Integer, "delta": sa.BigInteger,
@@ -230,7 +231,8 @@ _CHANGE = {"provider": sa.Integer, "class": sa.Integer, "delta": sa.BigInteger,
 
 def _build_array_update() -> sa.Update:
     changes = dict(arrays.rows("asked", _CHANGE).c)
-    return sa.update(_inventories).where(_is_at(changes), _is_allowed(changes)).values(
+    allowed = _is_allowed(changes, changes["provider"])
+    return sa.update(_inventories).where(_is_at(changes), allowed).values(
         used=_inventories.c.used + changes["delta"])
 
 
@@ -267,9 +269,10 @@ def _build_batch_update(count: int, direction: _Direction) -> sa.Update:
         changes.append((is_meant, values["delta"]))
         conditions.append(
             sa.and_(is_meant, _has_room(values), _keeps_bounds(values)) if growing
-            else is_meant if direction == "down" else sa.and_(is_meant, _is_allowed(values)))
+            else is_meant if direction == "down" else sa.and_(
+                is_meant, _is_allowed(values, columns.resource_provider_id)))
     allowed = sa.or_(*conditions)
     if direction == "up_unless_pooled":
-        allowed = sa.and_(allowed, _is_in_no_pooled_tree())
+        allowed = sa.and_(allowed, _is_in_no_pooled_tree(columns.resource_provider_id))
     change = changes[0][1] if count == 1 else sa.case(*changes, else_=0)
     return sa.update(_inventories).where(allowed).values(used=columns.used + change)
