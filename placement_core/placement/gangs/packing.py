@@ -6,13 +6,20 @@ within a budget.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.candidates.search_budget import BudgetExhausted
-from placement_core.placement.gangs.uses import Cell, Use, count_repeats, take
+from placement_core.placement.gangs.uses import (
+    Cell,
+    Use,
+    count_repeats,
+    drop_slack_cells,
+    find_narrow_sides,
+    take,
+)
 
 #: How many rows and uses are looked at for one request: in greedy choices, and in searches.
 _MOST_GREEDY_STEPS = 500_000
@@ -127,7 +134,8 @@ def pack(
 ) -> list[int]:
     """Return for each of as many copies as fit together the position of its use.
 
-    Of many that compete, more may fit than are found.
+    Of many that compete, more may fit than are found, unless each takes of its host and of one of
+    several pools, or of less.
 
     :param enough: how many copies are enough, or there can be.
     """
@@ -137,12 +145,8 @@ def pack(
     # Where uses do not compete, the first choice has them all.
     enough = min(enough, sum([count_repeats(use, free) for use in uses]))
     counts = _fill(uses, dict(free), enough)
-    if sum(counts) < enough and budget.allows(len(uses)):
-        counts = max(counts, _divide(uses, dict(free), enough, budget), key=sum)
     if sum(counts) < enough:
-        counts = _exchange(uses, free, counts, enough, budget)
-    if sum(counts) < enough:
-        counts = _improve(uses, free, counts, enough, budget)
+        counts = _search(drop_slack_cells(uses, free), free, counts, enough, budget)
     return [at for at, count in enumerate(counts) for _ in range(count)]
 
 
@@ -155,6 +159,28 @@ def _fill(uses: Sequence[Use], free: dict[Cell, int], enough: int) -> list[int]:
         counts.append(copies)
         enough -= copies
     return counts
+
+
+def _search(
+    uses: Sequence[Use], free: Mapping[Cell, int], counts: list[int], enough: int,
+    budget: PackingBudget,
+) -> list[int]:
+    """Search for more copies than the first choice has placed.
+
+    Where exchanges find the most, they are all that is needed.
+    """
+    side = find_narrow_sides(uses)
+    if side is None and budget.allows(len(uses)):
+        counts = max(counts, _divide(uses, dict(free), enough, budget), key=sum)
+    exchange = _Exchange(uses, free, counts, enough, budget, side)
+    try:
+        while exchange.missing and exchange.go_on():
+            pass
+    except BudgetExhausted:
+        pass
+    if exchange.missing and side is None:
+        return _improve(uses, free, exchange.counts, enough, budget)
+    return exchange.counts
 
 
 def _divide(
@@ -175,23 +201,6 @@ def _divide(
     return counts
 
 
-def _exchange(
-    uses: Sequence[Use], free: Mapping[Cell, int], counts: list[int], enough: int,
-    budget: PackingBudget,
-) -> list[int]:
-    """Move copies to other uses, until those that were left out have room, or none can get it.
-
-    It leaves half of the budget for a search.
-    """
-    exchange = _Exchange(uses, free, counts, enough, budget)
-    try:
-        while exchange.missing and exchange.go_on():
-            pass
-    except BudgetExhausted:
-        pass
-    return exchange.counts
-
-
 class _Move(NamedTuple):
     """A copy that comes where a cell lacks room for it.
 
@@ -205,21 +214,26 @@ class _Move(NamedTuple):
 
 
 class _Exchange:
-    """Finds room for one more copy by moving others, each to where the next one leaves.
+    """Finds room for more copies by moving others, each to where the next one leaves.
 
-    Where each copy takes of two cells, as of a host and of one of its pools, it finds the most
-    copies that fit: a packing with a free place for one more has such a chain of moves, as a flow
-    that is not the largest has an augmenting path. Elsewhere it may find less.
+    Where copies are a flow, as from hosts to pools, it finds the most that fit, from one of both
+    sides: what is not the largest flow has an augmenting path. Elsewhere it may find less, and
+    leaves half of the budget for a search.
 
     :ivar counts: how often each use is taken.
-    :ivar missing: how many copies would be enough.
+    :ivar missing: how many copies more would be enough.
     """
 
     def __init__(
         self, uses: Sequence[Use], free: Mapping[Cell, int], counts: Sequence[int], enough: int,
-        budget: PackingBudget,
+        budget: PackingBudget, side: set[Cell] | None,
     ) -> None:
-        self._budget, self._kept = budget, budget.search_left // 2
+        """Initialize the exchange.
+
+        :param side: the cells at which copies change places; None: at all of them.
+        """
+        self._budget, self._side = budget, side
+        self._kept = budget.search_left // 2 if side is None else 0
         self.counts = [*counts, *[0] * (len(uses) - len(counts))]
         self.missing = enough - sum(counts)
         self._uses = uses
@@ -231,26 +245,37 @@ class _Exchange:
                 self._at_cell[cell].append(at)
 
     def go_on(self) -> bool:
-        """Place one more copy, or several that need the same moves; return False: none can be.
+        """Do as many of the shortest chains of moves as there is room for; say whether any.
+
+        Source: Dinic's algorithm, whose blocking flows these are.
 
         :raises BudgetExhausted: it may cost no more.
         """
-        # {cell without room: the first move that comes there}
-        moves: dict[Cell, _Move] = {}
-        waiting: deque[Cell] = deque()
+        # {cell without room: the moves that come there, after as few others as possible}
+        coming: dict[Cell, list[_Move]] = {}
         self._budget.charge_search(len(self._uses), self._kept)
-        beginning = [_Move(None, None, at) for at in range(len(self._uses))]
-        while True:
-            for move in beginning:
+        moves = [_Move(None, None, at) for at in range(len(self._uses))]
+        missing = self.missing
+        while moves:
+            last: list[_Move] = []
+            reached: dict[Cell, list[_Move]] = defaultdict(list)
+            for move in moves:
                 lacking = self._find_lacking(move)
-                if not lacking and self._place(move, moves):
-                    return True
-                if len(lacking) == 1 and lacking[0] not in moves:
-                    moves[lacking[0]] = move
-                    waiting.append(lacking[0])
-            if not waiting:
-                return False
-            beginning = [*self._list_moves(waiting.popleft())]
+                if not lacking:
+                    last.append(move)
+                elif len(lacking) == 1 and self._may_change(lacking[0], coming):
+                    reached[lacking[0]].append(move)
+            coming |= reached
+            for move in last:
+                self._place(move, coming)
+            if self.missing < missing:
+                return True
+            moves = [move for cell in reached for move in self._list_moves(cell)]
+        return False
+
+    def _may_change(self, cell: Cell, coming: Collection[Cell]) -> bool:
+        """Say whether moves are to come to a cell that none have reached before."""
+        return cell not in coming and (self._side is None or cell in self._side)
 
     def _find_lacking(self, move: _Move) -> list[Cell]:
         """Return the cells that lack room for a copy that moves."""
@@ -263,30 +288,60 @@ class _Exchange:
 
         Where nothing is, what they leave is of no use for them.
         """
+        leaving = {*self._at_cell[cell]}
         for left in self._at_cell[cell]:
             if not self.counts[left]:
                 continue
             near = {at for other, _ in self._uses[left] if other != cell
-                    for at in self._at_cell[other]}
-            near.difference_update(self._at_cell[cell])
+                    for at in self._at_cell[other]} - leaving
             self._budget.charge_search(len(near) + 1, self._kept)
             yield from [_Move(cell, left, joined) for joined in sorted(near)]
 
-    def _place(self, last: _Move, moves: Mapping[Cell, _Move]) -> bool:
-        """Do a chain of moves as often as there is room for it; return False: there is none."""
-        changes: Counter[int] = Counter()
-        move = last
-        while True:
-            changes[move.joined] += 1
-            if move.cell is None or move.left is None:
+    def _place(self, last: _Move, coming: Mapping[Cell, list[_Move]]) -> None:
+        """Do chains that end with a move, as often as there is room for them."""
+        while self.missing and (chain := self._trace(last, coming)):
+            changes: Counter[int] = Counter()
+            for move in chain:
+                changes[move.joined] += 1
+                if move.left is not None:
+                    changes[move.left] -= 1
+            if self._change(changes):
+                self.missing -= 1
+                continue
+            # Its moves disturb each other: without the first one it is another chain.
+            cell = chain[-2].cell if len(chain) > 1 else None
+            if cell is None:
                 break
-            changes[move.left] -= 1
-            move = moves[move.cell]
-        placed = 0
-        while placed < self.missing and self._change(changes):
-            placed += 1
-        self.missing -= placed
-        return placed > 0
+            coming[cell].pop()
+
+    def _trace(self, last: _Move, coming: Mapping[Cell, list[_Move]]) -> list[_Move]:
+        """Return the moves of a chain, from the last one to the first, or none.
+
+        What cannot be done any more is removed from ``coming``.
+        """
+        if not self._is_possible(last, None):
+            return []
+        chain = [last]
+        left: list[Cell] = []
+        while (cell := chain[-1].cell) is not None:
+            before = coming[cell]
+            while before and not self._is_possible(before[-1], cell):
+                before.pop()
+            if before:
+                chain.append(before[-1])
+                left.append(cell)
+                continue
+            # Nothing comes there any more, so nothing can leave.
+            chain.pop()
+            if not left:
+                break
+            coming[left.pop()].pop()
+        return chain
+
+    def _is_possible(self, move: _Move, vacated: Cell | None) -> bool:
+        """Say whether a copy can move to where only one cell lacks room, which another leaves."""
+        return (move.left is None or self.counts[move.left] > 0) and all(
+            cell == vacated for cell in self._find_lacking(move))
 
     def _change(self, changes: Mapping[int, int]) -> bool:
         """Take more or fewer copies of uses if they all have room."""
@@ -307,8 +362,8 @@ def _improve(
     uses: Sequence[Use], free: Mapping[Cell, int], counts: list[int], enough: int,
     budget: PackingBudget,
 ) -> list[int]:
-    """Search for more copies than a greedy choice has placed."""
-    search = _Search(uses, free, counts, enough)
+    """Try everything, until the budget is exhausted."""
+    search = _ExhaustiveSearch(uses, free, counts, enough)
     try:
         while True:
             budget.charge_search(search.count_remaining())
@@ -318,7 +373,7 @@ def _improve(
         return search.best_counts
 
 
-class _Search:
+class _ExhaustiveSearch:
     """Takes as much as it can of each use in turn, then less.
 
     :ivar best_counts: how often each of the first uses is taken in the best packing.

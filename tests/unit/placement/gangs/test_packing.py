@@ -54,11 +54,12 @@ class TestPack(base.TestCase):
 
     def test_hosts_and_pools(self):
         """More than a search could try; in each order."""
-        for seed in range(100):
+        for seed in range(105):
             chance = random.Random(seed)
-            free = {(pool, 2): chance.randint(0, 12) for pool in range(chance.randint(2, 5))}
+            hosts = chance.randint(2, 15) if seed < 100 else 800
+            free = {(pool, 2): chance.randint(0, hosts) for pool in range(chance.randint(2, 5))}
             reach = {host: [pool for pool in free if chance.random() < 0.5]
-                     for host in range(100, 100 + chance.randint(2, 15))}
+                     for host in range(100, 100 + hosts)}
             uses = [tuple(sorted([(pool, 1), ((host, 0), 2), ((host, 1), 1)]))
                     for host, pools in reach.items() for pool in pools]
             chance.shuffle(uses)
@@ -67,9 +68,11 @@ class TestPack(base.TestCase):
             for host, room in rooms.items():
                 free |= {(host, 0): 2 * room + chance.randint(0, 1),
                          (host, 1): room + chance.randint(0, 2)}
-            # That more would be enough, it would look for with all of its budget.
-            packed = packing.pack(uses, free, most, self.make_budget())
+            budget = self.make_budget()
+            packed = packing.pack(uses, free, most + 10, budget)
             self.assertEqual(most, len(packed), seed)
+            # For the ten that do not fit, it does not try everything.
+            self.assertLessEqual(budget.steps, 100 * len(uses), seed)
             taken = Counter()
             for at in packed:
                 taken.update(dict(uses[at]))
